@@ -1,0 +1,2 @@
+//! The binary `cavalcade`.
+fn main() {}
