@@ -1,0 +1,173 @@
+//! Nothing dropped and nothing done twice: layers, passes, transfers, gradient sums, steps.
+
+use super::error::{CheckError, pass_word};
+use crate::op::{Op, Pass};
+use crate::tables::{CollectiveKind, ParamUnit, Schedule};
+use cavalcade_units::{ChunkId, DeviceId};
+use std::collections::{BTreeSet, HashMap};
+
+pub(super) fn check(schedule: &Schedule) -> Result<(), CheckError> {
+    paths(schedule)?;
+    counts(schedule)?;
+    buckets(schedule)
+}
+
+fn paths(schedule: &Schedule) -> Result<(), CheckError> {
+    for (path_idx, path) in schedule.paths.iter().enumerate() {
+        let mut expected = 0;
+        for &chunk in path {
+            let layers = &schedule.chunks[chunk.idx()].layers;
+            if layers.start != expected {
+                return Err(gap(schedule, path_idx, chunk, expected));
+            }
+            expected = layers.end;
+        }
+        if expected != schedule.n_layers {
+            let chunk = path.last().copied().unwrap_or(ChunkId(0));
+            return Err(gap(schedule, path_idx, chunk, expected));
+        }
+    }
+    Ok(())
+}
+
+fn gap(schedule: &Schedule, path: usize, chunk: ChunkId, expected: u32) -> CheckError {
+    let layers = schedule.chunks.get(chunk.idx()).map_or(0..0, |c| c.layers.clone());
+    CheckError::Layers {
+        path,
+        chunk: chunk.0,
+        start: layers.start,
+        end: layers.end,
+        expected,
+        n_layers: schedule.n_layers,
+    }
+}
+
+/// Every op that the tables call for is in the programs exactly once.
+fn counts(schedule: &Schedule) -> Result<(), CheckError> {
+    let mut found: HashMap<(DeviceId, Op), usize> = HashMap::with_capacity(schedule.n_ops());
+    for (device_idx, program) in schedule.programs.iter().enumerate() {
+        for &op in program {
+            *found.entry((DeviceId::from_idx(device_idx), op)).or_default() += 1;
+        }
+    }
+    let mut once = |device: DeviceId, op: Op, what: &dyn Fn() -> String| {
+        match found.remove(&(device, op)).unwrap_or(0) {
+            1 => Ok(()),
+            found => Err(CheckError::Count { what: what(), found, expected: 1 }),
+        }
+    };
+    for (microbatch_idx, &path) in schedule.microbatches.iter().enumerate() {
+        let microbatch = cavalcade_units::MicrobatchId::from_idx(microbatch_idx);
+        for &chunk in &schedule.paths[path as usize] {
+            let device = schedule.chunks[chunk.idx()].device;
+            for pass in [Pass::Forward, Pass::Backward] {
+                once(device, Op::Compute { pass, chunk, microbatch }, &|| {
+                    let pass = pass_word(pass);
+                    format!("the {pass} of chunk {chunk} for micro-batch {microbatch}")
+                })?;
+            }
+        }
+    }
+    for (idx, transfer) in schedule.transfers.iter().enumerate() {
+        let id = cavalcade_units::TransferId::from_idx(idx);
+        once(transfer.from, Op::Send(id), &|| format!("the send of transfer {id}"))?;
+        once(transfer.to, Op::Recv(id), &|| format!("the receive of transfer {id}"))?;
+    }
+    for (idx, collective) in schedule.collectives.iter().enumerate() {
+        let id = cavalcade_units::CollectiveId::from_idx(idx);
+        for &device in &schedule.groups[collective.group.idx()] {
+            once(device, Op::Collective(id), &|| format!("collective {id} on device {device}"))?;
+        }
+    }
+    for (idx, chunk) in schedule.chunks.iter().enumerate() {
+        let id = ChunkId::from_idx(idx);
+        let step = Op::OptimizerStep { chunk: id };
+        once(chunk.device, step, &|| format!("the optimizer step of chunk {id}"))?;
+    }
+    match found.iter().min_by_key(|((device, op), _)| (*device, op.to_string())) {
+        None => Ok(()),
+        Some(((device, op), &found)) => {
+            let what = format!("{op} on device {device}, which no table calls for,");
+            Err(CheckError::Count { what, found, expected: 0 })
+        }
+    }
+}
+
+/// Buckets split the parameters such that every copy is found, and every copy gets the sum.
+fn buckets(schedule: &Schedule) -> Result<(), CheckError> {
+    let fault = |bucket, problem| Err(CheckError::Bucket { bucket, problem });
+    let mut owner_of_layer = vec![None; schedule.n_layers as usize];
+    let mut seen_ties = BTreeSet::new();
+    for (idx, bucket) in schedule.buckets.iter().enumerate() {
+        let holds = |chunk: &crate::tables::Chunk| match &bucket.unit {
+            ParamUnit::Layers(layers) => {
+                chunk.layers.start < layers.end && layers.start < chunk.layers.end
+            }
+            ParamUnit::Tie(tie) => {
+                schedule.ties[*tie as usize].layers.iter().any(|l| chunk.layers.contains(l))
+            }
+        };
+        let holders: Vec<ChunkId> = (0..schedule.chunks.len())
+            .filter(|&c| holds(&schedule.chunks[c]))
+            .map(ChunkId::from_idx)
+            .collect();
+        if holders != bucket.holders {
+            return fault(idx, format!("its holders are {holders:?}, not {:?}", bucket.holders));
+        }
+        match &bucket.unit {
+            ParamUnit::Tie(tie) => {
+                if !seen_ties.insert(*tie) {
+                    return fault(idx, format!("tie {tie} is in an earlier bucket too"));
+                }
+            }
+            ParamUnit::Layers(layers) => {
+                for layer in layers.clone() {
+                    if let Some(other) = owner_of_layer[layer as usize].replace(idx) {
+                        return fault(idx, format!("layer {layer} is in bucket {other} too"));
+                    }
+                }
+                let cut = holders.iter().find(|c| {
+                    let own = &schedule.chunks[c.idx()].layers;
+                    own.start > layers.start || own.end < layers.end
+                });
+                if let Some(chunk) = cut {
+                    return fault(idx, format!("chunk {chunk} holds only some of its layers"));
+                }
+            }
+        }
+        sums(schedule, idx)?;
+    }
+    let held = |layer: &u32| schedule.chunks.iter().any(|c| c.layers.contains(layer));
+    let lost = (0..schedule.n_layers).filter(held).find(|&l| owner_of_layer[l as usize].is_none());
+    if let Some(layer) = lost {
+        return fault(schedule.buckets.len(), format!("layer {layer} is in no bucket"));
+    }
+    let ties = 0..schedule.ties.len() as u32;
+    match ties.filter(|_| !schedule.chunks.is_empty()).find(|tie| !seen_ties.contains(tie)) {
+        Some(tie) => fault(schedule.buckets.len(), format!("tie {tie} is in no bucket")),
+        None => Ok(()),
+    }
+}
+
+/// A bucket with several holders is summed once, by exactly their devices.
+fn sums(schedule: &Schedule, bucket: usize) -> Result<(), CheckError> {
+    let is_sum = |c: &&crate::tables::Collective| {
+        matches!(c.kind, CollectiveKind::SumGradients(b) if b.idx() == bucket)
+    };
+    let sums: Vec<_> = schedule.collectives.iter().filter(is_sum).collect();
+    let holders = &schedule.buckets[bucket].holders;
+    let expected = usize::from(holders.len() > 1);
+    if sums.len() != expected {
+        let what = format!("the sum of the gradients of bucket {bucket}");
+        return Err(CheckError::Count { what, found: sums.len(), expected });
+    }
+    let devices: BTreeSet<DeviceId> =
+        holders.iter().map(|c| schedule.chunks[c.idx()].device).collect();
+    match sums.first() {
+        Some(sum) if !schedule.groups[sum.group.idx()].iter().eq(&devices) => {
+            let problem = format!("it is held by devices {devices:?} but summed by others");
+            Err(CheckError::Bucket { bucket, problem })
+        }
+        _ => Ok(()),
+    }
+}

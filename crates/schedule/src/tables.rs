@@ -1,0 +1,152 @@
+//! The schedule itself: tables that say what ids mean, and one program a device.
+
+use crate::op::Op;
+use crate::value::Value;
+use cavalcade_units::{ChunkId, DeviceId, GroupId, MicrobatchId};
+use std::ops::Range;
+
+/// A whole schedule of one training step, not yet checked.
+///
+/// Text form: [`std::fmt::Display`] and [`std::str::FromStr`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Schedule {
+    /// What made it, such as `1f1b`; one word, for people.
+    pub name: String,
+    /// Layers of the model: every path covers `0..n_layers`.
+    pub n_layers: u32,
+    /// Parameters that several layers share.
+    pub ties: Vec<Tie>,
+    /// All chunks on all devices.
+    pub chunks: Vec<Chunk>,
+    /// The ways through the model: each a sequence of chunks from the first layer to the last.
+    pub paths: Vec<Vec<ChunkId>>,
+    /// For each micro-batch, the index of its path.
+    pub microbatches: Vec<u32>,
+    /// The parts into which parameters fall, such that all of a part has the same holders.
+    pub buckets: Vec<Bucket>,
+    /// Values that move between devices.
+    pub transfers: Vec<Transfer>,
+    /// Sets of devices that take part in collectives.
+    pub groups: Vec<Vec<DeviceId>>,
+    /// Collective operations.
+    pub collectives: Vec<Collective>,
+    /// For each device, its ops in list order.
+    pub programs: Vec<Vec<Op>>,
+}
+
+/// Layers that share one parameter, such as an embedding and the output layer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tie {
+    /// The layers, in ascending order.
+    pub layers: Vec<u32>,
+}
+
+/// A consecutive run of layers on one device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chunk {
+    /// Its device.
+    pub device: DeviceId,
+    /// Its layers.
+    pub layers: Range<u32>,
+}
+
+/// Index of a [`Bucket`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BucketId(pub u32);
+
+impl BucketId {
+    /// The id as an index.
+    pub fn idx(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A part of the model's parameters, and every chunk that has a copy of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bucket {
+    /// Which parameters.
+    pub unit: ParamUnit,
+    /// The chunks that hold a copy, in ascending order. The first one is the owner: what is to
+    /// be counted once over the model is counted there.
+    pub holders: Vec<ChunkId>,
+}
+
+/// The parameters of a bucket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ParamUnit {
+    /// What these layers have for themselves.
+    Layers(Range<u32>),
+    /// The shared parameter of the tie with this index.
+    Tie(u32),
+}
+
+/// A value on its way from one device to another. Both ends name the transfer, so a peer is
+/// never guessed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transfer {
+    /// What moves.
+    pub value: Value,
+    /// Where it was made.
+    pub from: DeviceId,
+    /// Where it is needed.
+    pub to: DeviceId,
+}
+
+/// An operation in which a whole group takes part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Collective {
+    /// What it does.
+    pub kind: CollectiveKind,
+    /// Index of the group that takes part.
+    pub group: GroupId,
+}
+
+/// What a collective does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CollectiveKind {
+    /// Sum a bucket's gradients over its holders; all get the sum.
+    SumGradients(BucketId),
+    /// Square root of the sum of squares over all gradients of the model, each counted once.
+    GradNorm,
+}
+
+impl Schedule {
+    /// The chunks before and after `chunk` on the micro-batch's path.
+    pub fn neighbors(
+        &self,
+        chunk: ChunkId,
+        microbatch: MicrobatchId,
+    ) -> (Option<ChunkId>, Option<ChunkId>) {
+        let path = &self.paths[self.microbatches[microbatch.idx()] as usize];
+        let Some(at) = path.iter().position(|&c| c == chunk) else { return (None, None) };
+        (at.checked_sub(1).map(|i| path[i]), path.get(at + 1).copied())
+    }
+
+    /// The chunks that `device` holds, ascending.
+    pub fn chunks_on(&self, device: DeviceId) -> impl Iterator<Item = ChunkId> {
+        self.chunks
+            .iter()
+            .enumerate()
+            .filter(move |(_, chunk)| chunk.device == device)
+            .map(|(idx, _)| ChunkId::from_idx(idx))
+    }
+
+    /// The buckets of which `chunk` has a copy, ascending.
+    pub fn buckets_of(&self, chunk: ChunkId) -> impl Iterator<Item = BucketId> {
+        self.buckets
+            .iter()
+            .enumerate()
+            .filter(move |(_, bucket)| bucket.holders.contains(&chunk))
+            .map(|(idx, _)| BucketId(idx as u32))
+    }
+
+    /// Whether the gradient is clipped by its norm before the optimizer.
+    pub fn clips_gradients(&self) -> bool {
+        self.collectives.iter().any(|c| c.kind == CollectiveKind::GradNorm)
+    }
+
+    /// Number of ops over all devices.
+    pub fn n_ops(&self) -> usize {
+        self.programs.iter().map(Vec::len).sum()
+    }
+}

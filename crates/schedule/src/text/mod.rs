@@ -1,0 +1,72 @@
+//! The text form of a schedule: a version line, the tables, then a line a device.
+//!
+//! ```text
+//! cavalcade schedule 1
+//! name 1f1b
+//! layers 4
+//! tie 0 3                      layers that share a parameter
+//! chunk d0 0..2                device, layers; numbered from 0 in order of their lines
+//! chunk d1 2..4
+//! path 0 1                     chunks, first layer to last
+//! microbatches 0*2             path * how many, in order
+//! bucket 0..2 : 0              layers (or tie0) : chunks that hold them
+//! transfer A0.1 d0>d1          activation (or G, gradient) of chunk 0, micro-batch 1
+//! group d0 d1
+//! collective sum 2 @0          of bucket 2, by group 0; or: collective norm @0
+//! device 0: 0F0 S0 0F1 S1 R2 0B0 R3 0B1 C0 C1 0U
+//! ```
+//!
+//! Ops: `2F0` forward, `2B0` backward (chunk before, micro-batch after), `S4` and `R4` the ends of
+//! transfer 4, `C0` a collective, `2U` the optimizer's update of chunk 2. `#` begins a comment.
+
+mod parse;
+mod print;
+
+pub use parse::TextError;
+
+/// The version that this build writes and reads.
+const VERSION: u32 = 1;
+
+#[cfg(test)]
+mod tests {
+    use crate::{Kind, Layout, Options, Pipeline, Schedule, Stage, Tie, build, generate};
+    use cavalcade_units::DeviceId;
+
+    fn schedule() -> Schedule {
+        let stage = |device, layers| Stage { device: DeviceId(device), layers };
+        let layout = Layout {
+            n_layers: 4,
+            n_devices: 3,
+            ties: vec![Tie { layers: vec![0, 3] }],
+            pipelines: vec![
+                Pipeline { stages: vec![stage(0, 0..1), stage(1, 1..4)], microbatches: 2 },
+                Pipeline { stages: vec![stage(2, 0..4)], microbatches: 1 },
+            ],
+        };
+        build(generate(Kind::OneFOneB, &layout), Options { clip_gradients: true })
+    }
+
+    #[test]
+    fn prints_and_reads_back() {
+        let schedule = schedule();
+        let text = schedule.to_string();
+        expect_test::expect_file!["../../goldens/text_form.txt"].assert_eq(&text);
+        assert_eq!(text.parse::<Schedule>().unwrap(), schedule);
+    }
+
+    #[test]
+    fn errors_name_the_line() {
+        let text = schedule().to_string();
+        let broken = |from: &str, to: &str| {
+            text.replacen(from, to, 1).parse::<Schedule>().unwrap_err().to_string()
+        };
+        expect_test::expect!["line 1: found `cavalcade schedule 9`, expected `cavalcade schedule 1`: this build reads version 1 only"]
+            .assert_eq(&broken("schedule 1", "schedule 9"));
+        expect_test::expect!["line 3: found `layers four`, expected `layers N`"]
+            .assert_eq(&broken("layers 4", "layers four"));
+        expect_test::expect!["line 25: found `0Q0`, expected an op such as 2F0, 2B0, S4, R4, C0 or 2U"]
+            .assert_eq(&broken("0F0", "0Q0"));
+        expect_test::expect!["line 7: found `turtle d2 0..4`, expected one of name, layers, tie, chunk, path, microbatches, bucket, transfer, group, collective, device"]
+            .assert_eq(&broken("chunk d2", "turtle d2"));
+    }
+}

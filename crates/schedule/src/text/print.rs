@@ -1,0 +1,81 @@
+//! Schedules and ops as text.
+
+use super::VERSION;
+use crate::op::{Op, Pass};
+use crate::tables::{CollectiveKind, ParamUnit, Schedule};
+use crate::value::Value;
+use std::fmt;
+
+impl fmt::Display for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Compute { pass: Pass::Forward, chunk, microbatch } => {
+                write!(f, "{chunk}F{microbatch}")
+            }
+            Self::Compute { pass: Pass::Backward, chunk, microbatch } => {
+                write!(f, "{chunk}B{microbatch}")
+            }
+            Self::Send(id) => write!(f, "S{id}"),
+            Self::Recv(id) => write!(f, "R{id}"),
+            Self::Collective(id) => write!(f, "C{id}"),
+            Self::OptimizerStep { chunk } => write!(f, "{chunk}U"),
+        }
+    }
+}
+
+impl fmt::Display for Schedule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "cavalcade schedule {VERSION}")?;
+        writeln!(f, "name {}", self.name)?;
+        writeln!(f, "layers {}", self.n_layers)?;
+        for tie in &self.ties {
+            writeln!(f, "tie{}", list(&tie.layers, ""))?;
+        }
+        for chunk in &self.chunks {
+            writeln!(f, "chunk d{} {}..{}", chunk.device, chunk.layers.start, chunk.layers.end)?;
+        }
+        for path in &self.paths {
+            writeln!(f, "path{}", list(path, ""))?;
+        }
+        write!(f, "microbatches")?;
+        for run in self.microbatches.chunk_by(|a, b| a == b) {
+            write!(f, " {}*{}", run[0], run.len())?;
+        }
+        writeln!(f)?;
+        for bucket in &self.buckets {
+            let holders = list(&bucket.holders, "");
+            match &bucket.unit {
+                ParamUnit::Layers(l) => writeln!(f, "bucket {}..{} :{holders}", l.start, l.end)?,
+                ParamUnit::Tie(tie) => writeln!(f, "bucket tie{tie} :{holders}")?,
+            }
+        }
+        for transfer in &self.transfers {
+            let (letter, chunk, microbatch) = match transfer.value {
+                Value::Activation { chunk, microbatch } => ('A', chunk, microbatch),
+                Value::Gradient { chunk, microbatch } => ('G', chunk, microbatch),
+                // Only these two travel: `check` refuses the others. Printing must not fail.
+                other => return writeln!(f, "# {other} does not travel"),
+            };
+            let (from, to) = (transfer.from, transfer.to);
+            writeln!(f, "transfer {letter}{chunk}.{microbatch} d{from}>d{to}")?;
+        }
+        for group in &self.groups {
+            writeln!(f, "group{}", list(group, "d"))?;
+        }
+        for collective in &self.collectives {
+            let group = collective.group;
+            match collective.kind {
+                CollectiveKind::SumGradients(b) => writeln!(f, "collective sum {} @{group}", b.0)?,
+                CollectiveKind::GradNorm => writeln!(f, "collective norm @{group}")?,
+            }
+        }
+        for (device_idx, program) in self.programs.iter().enumerate() {
+            writeln!(f, "device {device_idx}:{}", list(program, ""))?;
+        }
+        Ok(())
+    }
+}
+
+fn list<T: fmt::Display>(items: &[T], prefix: &str) -> String {
+    items.iter().map(|item| format!(" {prefix}{item}")).collect()
+}

@@ -1,0 +1,112 @@
+//! Dropping, doubling or swapping any single op is caught by `check`, or changes nothing that
+//! matters: the schedule still finishes with every pass, sum and step done once.
+
+use cavalcade_schedule::{Kind, Layout, Op, Options, Pipeline, Schedule, Stage, Tie, build, check};
+use cavalcade_units::DeviceId;
+
+fn schedule(kind: Kind) -> Schedule {
+    let stage = |device, layers| Stage { device: DeviceId(device), layers };
+    let layout = Layout {
+        n_layers: 5,
+        n_devices: 4,
+        ties: vec![Tie { layers: vec![0, 4] }],
+        pipelines: vec![
+            Pipeline { stages: vec![stage(0, 0..5)], microbatches: 2 },
+            Pipeline {
+                stages: vec![stage(1, 0..1), stage(2, 1..3), stage(3, 3..5)],
+                microbatches: 4,
+            },
+        ],
+    };
+    build(cavalcade_schedule::generate(kind, &layout), Options { clip_gradients: true })
+}
+
+fn mutants(mutate: impl Fn(&mut Vec<Op>, usize) -> bool) -> Vec<Schedule> {
+    let mut mutants = Vec::new();
+    for kind in Kind::ALL {
+        let whole = schedule(kind);
+        for device_idx in 0..whole.programs.len() {
+            for op_idx in 0..whole.programs[device_idx].len() {
+                let mut mutant = whole.clone();
+                if mutate(&mut mutant.programs[device_idx], op_idx) {
+                    mutants.push(mutant);
+                }
+            }
+        }
+    }
+    mutants
+}
+
+#[test]
+fn dropping_any_op_is_caught() {
+    for mutant in mutants(|program, at| {
+        program.remove(at);
+        true
+    }) {
+        check(mutant, None).unwrap_err();
+    }
+}
+
+#[test]
+fn doubling_any_op_is_caught() {
+    for mutant in mutants(|program, at| {
+        program.insert(at, program[at]);
+        true
+    }) {
+        check(mutant, None).unwrap_err();
+    }
+}
+
+/// A swap of neighbors that passes the check moved a transfer, or exchanged two passes that do
+/// not depend on each other; a pass never moves past the sum or the step that must follow it.
+#[test]
+fn swapping_neighbors_is_caught_or_harmless() {
+    let swapped = mutants(|program, at| {
+        let other = at + 1;
+        if other < program.len() {
+            program.swap(at, other);
+        }
+        other < program.len()
+    });
+    for mutant in swapped {
+        let Ok(checked) = check(mutant, None) else { continue };
+        for program in &checked.schedule().programs {
+            let last_backward = program.iter().rposition(|op| matches!(op, Op::Compute { .. }));
+            let first_end = program.iter().position(|op| {
+                matches!(op, Op::Collective(_) | Op::OptimizerStep { .. })
+            });
+            assert!(last_backward < first_end, "{program:?}");
+        }
+    }
+}
+
+#[test]
+fn messages_name_what_is_wrong() {
+    let message = |mutate: &dyn Fn(&mut Schedule)| {
+        let mut mutant = schedule(Kind::OneFOneB);
+        mutate(&mut mutant);
+        check(mutant, None).unwrap_err().to_string()
+    };
+    expect_test::expect!["the forward of chunk 0 for micro-batch 0 is done 0 times; it must be done exactly 1 times"]
+        .assert_eq(&message(&|s| {
+            s.programs[0].remove(0);
+        }));
+    expect_test::expect!["path 1: chunk 2 holds layers 2..3 where layer 1 is next; a path visits layers 0..5 once each, in order"]
+        .assert_eq(&message(&|s| s.chunks[2].layers = 2..3));
+    expect_test::expect!["device 0, op 0 (0B0) needs the stash of chunk 0, micro-batch 0, which no earlier op of this device makes"]
+        .assert_eq(&message(&|s| s.programs[0].swap(0, 1)));
+    expect_test::expect!["the tables: transfer 0 has both ends on device 1"]
+        .assert_eq(&message(&|s| s.transfers[0].to = DeviceId(1)));
+}
+
+#[test]
+fn a_deadlock_is_named_op_by_op() {
+    let text = "cavalcade schedule 1\nname cross\nlayers 2\nchunk d0 0..1\nchunk d1 1..2\n\
+                path 0 1\nmicrobatches 0*2\nbucket 0..1 : 0\nbucket 1..2 : 1\n\
+                transfer A0.0 d0>d1\ntransfer A0.1 d0>d1\ntransfer G1.0 d1>d0\n\
+                transfer G1.1 d1>d0\n\
+                device 0: 0F0 S0 R2 0B0 0F1 S1 R3 0B1 0U\n\
+                device 1: R1 1F1 1B1 S3 R0 1F0 1B0 S2 1U\n";
+    let error = check(text.parse().unwrap(), None).unwrap_err().to_string();
+    expect_test::expect!["deadlock: device 0, op 2 (R2) waits for device 1, op 7 (S2) waits for device 1, op 6 (1B0) waits for device 1, op 5 (1F0) waits for device 1, op 4 (R0) waits for device 1, op 0 (R1) waits for device 0, op 5 (S1) waits for device 0, op 4 (0F1) waits for device 0, op 3 (0B0) waits for device 0, op 2 (R2)"].assert_eq(&error);
+}
