@@ -50,9 +50,13 @@ pub enum Value {
 }
 
 impl Value {
-    /// Whether the value is there before the first op and stays after the last.
-    pub fn is_persistent(self) -> bool {
-        matches!(self, Self::Params { .. } | Self::OptState { .. })
+    /// The chunk of a value that is there before the first op and stays after the last; none
+    /// for a value that comes and goes within a step.
+    pub fn persistent_chunk(self) -> Option<ChunkId> {
+        match self {
+            Self::Params { chunk } | Self::OptState { chunk } => Some(chunk),
+            _ => None,
+        }
     }
 }
 

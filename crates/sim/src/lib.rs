@@ -1,1 +1,19 @@
-//! (to be written)
+//! The virtual world: a schedule is run by the same interpreter as in a worker, but an action is
+//! an event in a heap that ends when its cost says so.
+//!
+//! Costs come from a profile (measured layer and link times) through [`ProfiledCosts`], or from
+//! any other [`Costs`].
+//!
+//! Invariant: this crate and the runtime never depend on each other.
+
+mod collective_cost;
+mod costs;
+mod predict;
+
+mod world;
+
+pub use collective_cost::{all_gather, all_reduce};
+pub use costs::{Costs, LinkCost};
+pub use predict::{Prediction, predict};
+
+pub use world::{Stalled, VirtualWorld};

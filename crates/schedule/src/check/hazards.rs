@@ -169,7 +169,7 @@ impl<'a> Scan<'a> {
     }
 
     fn finish(self) -> Result<Vec<Instance>, CheckError> {
-        match self.instances.iter().find(|i| !i.is_freed && !i.value.is_persistent()) {
+        match self.instances.iter().find(|i| !i.is_freed && i.value.persistent_chunk().is_none()) {
             Some(lost) => Err(CheckError::NeverConsumed {
                 device: self.device,
                 value: lost.value.to_string(),

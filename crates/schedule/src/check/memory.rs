@@ -49,14 +49,14 @@ pub(super) fn bounds(
 ) -> Vec<(Bytes, Option<ActionId>)> {
     let mut instances_of = vec![Vec::new(); checked.n_devices()];
     for (idx, instance) in checked.instances.iter().enumerate() {
-        let owner = match (instance.made_by, instance.value) {
-            (Some(action), _) => checked.device_of(action),
-            (None, Value::Params { chunk } | Value::OptState { chunk }) => {
-                checked.schedule.chunks[chunk.idx()].device
-            }
-            (None, _) => continue,
+        let maker = instance.made_by.map(|action| checked.device_of(action));
+        let holder = || {
+            let chunk = instance.value.persistent_chunk()?;
+            Some(checked.schedule.chunks[chunk.idx()].device)
         };
-        instances_of[owner.idx()].push(idx);
+        if let Some(owner) = maker.or_else(holder) {
+            instances_of[owner.idx()].push(idx);
+        }
     }
     (0..checked.n_devices())
         .map(|idx| device_bound(checked, order, DeviceId::from_idx(idx), &instances_of[idx], model))
