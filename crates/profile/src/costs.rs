@@ -21,7 +21,8 @@ pub struct LayerProfile {
     pub forward: Nanos,
     /// Time of the backward pass, of the weights and of the input together.
     pub backward: Nanos,
-    /// Bytes that stay alive between a micro-batch's forward and its backward pass.
+    /// Bytes that stay alive between a micro-batch's forward and its backward pass, with the
+    /// layer's input and without its output: what one layer hands to the next is counted once.
     pub saved: Bytes,
     /// The most bytes alive during either pass beyond what is alive before it and what it leaves.
     pub workspace: Bytes,
@@ -38,12 +39,31 @@ pub struct LinkProfile {
     pub bandwidth: Bandwidth,
 }
 
+/// Bytes that a worker keeps for each parameter, all copies counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ParamBytes {
+    /// The weights.
+    pub weights: u64,
+    /// The accumulated gradient.
+    pub gradients: u64,
+    /// The optimizer's state.
+    pub optimizer: u64,
+}
+
+impl ParamBytes {
+    /// All of it.
+    pub fn total(self) -> u64 {
+        self.weights + self.gradients + self.optimizer
+    }
+}
+
 /// What was measured on one host for one model and one micro-batch size.
 ///
 /// ```text
 /// time of a pass over layers a..b   = (time[a] + .. + time[b - 1]) / speed
 /// time of an optimizer step         = per_million * n_params / 10^6 / speed
-/// saved bytes of layers a..b        = saved[a] + .. + saved[b - 1]      for each micro-batch in flight
+/// saved bytes of layers a..b        = saved[a] + .. + saved[b - 1] + output[b - 1]
+///                                     for each micro-batch in flight
 /// workspace of layers a..b          = max(workspace[a], .., workspace[b - 1])   once
 /// ```
 ///
@@ -62,6 +82,8 @@ pub struct Profile {
     pub layers: Vec<LayerProfile>,
     /// Time of an optimizer step for a million parameters.
     pub optimizer_per_million: Nanos,
+    /// Bytes that a worker keeps for each parameter.
+    pub param_bytes: ParamBytes,
     /// Bytes of a process that holds no chunk.
     pub base: Bytes,
     /// The link between two processes of this host.
@@ -92,12 +114,14 @@ impl Profile {
         scaled(self.optimizer_per_million.0 as f64 * n_params as f64 / 1e6, speed)
     }
 
-    /// Bytes that each micro-batch keeps alive in `layers` between forward and backward.
+    /// Bytes that each micro-batch keeps alive in `layers` between forward and backward, as one
+    /// chunk: what its layers save, and the output, from which the backward pass starts.
     ///
     /// # Panics
     /// If the range passes the last layer.
     pub fn saved(&self, layers: Range<u32>) -> Bytes {
-        self.range(layers).iter().map(|layer| layer.saved).sum()
+        let inside: Bytes = self.range(layers.clone()).iter().map(|layer| layer.saved).sum();
+        inside + self.output(layers)
     }
 
     /// The most extra bytes during a pass over `layers`: layers run one after the other, so their
@@ -131,7 +155,7 @@ fn scaled(nanos: f64, speed: f64) -> Nanos {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use super::{LayerProfile, LinkProfile, Pass, Profile};
+    use super::{LayerProfile, LinkProfile, ParamBytes, Pass, Profile};
     use cavalcade_units::{Bandwidth, Bytes, Nanos};
 
     pub(crate) fn profile() -> Profile {
@@ -153,6 +177,7 @@ pub(crate) mod tests {
                 layer("head", 31, 62, 300, 90),
             ],
             optimizer_per_million: Nanos(2_000_000),
+            param_bytes: ParamBytes { weights: 8, gradients: 4, optimizer: 8 },
             base: Bytes(4096),
             loopback: LinkProfile {
                 latency: Nanos(20_000),
@@ -174,7 +199,7 @@ pub(crate) mod tests {
     #[test]
     fn saved_bytes_add_up_and_workspaces_do_not() {
         let profile = profile();
-        assert_eq!(profile.saved(0..2), Bytes(1100));
+        assert_eq!(profile.saved(0..2), Bytes(1164));
         assert_eq!(profile.workspace(0..2), Bytes(50));
         assert_eq!(profile.output(0..2), Bytes(64));
     }

@@ -1,6 +1,6 @@
 //! The file of a profile: JSON, version 1, units in the names of the fields.
 
-use crate::{LayerProfile, LinkProfile, Profile, ProfileError};
+use crate::{LayerProfile, LinkProfile, ParamBytes, Profile, ProfileError};
 use cavalcade_units::{Bandwidth, Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -21,11 +21,20 @@ struct ProfileFile {
     microbatch_size: u32,
     sequence: u32,
     optimizer_ns_per_million: u64,
+    bytes_per_parameter: ParamBytesEntry,
     base_bytes: u64,
     loopback_latency_ns: u64,
     loopback_bytes_per_second: u64,
     op_overhead_ns: u64,
     layers: Vec<LayerEntry>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ParamBytesEntry {
+    weights: u64,
+    gradients: u64,
+    optimizer: u64,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -60,6 +69,11 @@ impl Profile {
             sequence: file.sequence,
             layers: file.layers.into_iter().map(LayerProfile::from).collect(),
             optimizer_per_million: Nanos(file.optimizer_ns_per_million),
+            param_bytes: ParamBytes {
+                weights: file.bytes_per_parameter.weights,
+                gradients: file.bytes_per_parameter.gradients,
+                optimizer: file.bytes_per_parameter.optimizer,
+            },
             base: Bytes(file.base_bytes),
             loopback: LinkProfile {
                 latency: Nanos(file.loopback_latency_ns),
@@ -78,6 +92,11 @@ impl Profile {
             microbatch_size: self.microbatch_size,
             sequence: self.sequence,
             optimizer_ns_per_million: self.optimizer_per_million.0,
+            bytes_per_parameter: ParamBytesEntry {
+                weights: self.param_bytes.weights,
+                gradients: self.param_bytes.gradients,
+                optimizer: self.param_bytes.optimizer,
+            },
             base_bytes: self.base.0,
             loopback_latency_ns: self.loopback.latency.0,
             loopback_bytes_per_second: bytes_per_second.max(1),

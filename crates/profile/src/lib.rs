@@ -12,6 +12,6 @@ mod error;
 mod json;
 mod meter;
 
-pub use costs::{LayerProfile, LinkProfile, Pass, Profile};
+pub use costs::{LayerProfile, LinkProfile, ParamBytes, Pass, Profile};
 pub use error::ProfileError;
 pub use meter::{ClockMeter, Meter};

@@ -1,0 +1,177 @@
+//! Measures the layers of a GPT on this host: each kind of layer once, as a chunk of its own.
+//!
+//! ```text
+//! live bytes      before | forward .. peak | after | backward .. peak | after
+//! saved           = after the forward pass - before - the output
+//! workspace       = the larger of (forward's peak - after it) and (backward's peak - before it)
+//! ```
+
+use crate::{
+    Activation, AdamW, AdamWConfig, Chunk, ChunkError, ChunkInput, ChunkOutput, Optimizer, Targets,
+    decayed_ranges, gpt_chunk,
+};
+use cavalcade_model::{GptConfig, Model};
+use cavalcade_profile::{LayerProfile, Meter};
+use cavalcade_units::{Bytes, MicrobatchId, Nanos};
+use rayon::ThreadPoolBuilder;
+
+/// What [`profile_layers`] finds: the part of a profile that needs no second process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Measured {
+    /// Every layer of the model, in order.
+    pub layers: Vec<LayerProfile>,
+    /// Time of an AdamW step for a million parameters, with the upload of the new weights and the
+    /// zeroing of the gradients.
+    pub optimizer_per_million: Nanos,
+}
+
+/// Passes before any counts: they fill caches and the allocator's lists.
+const N_WARM_UP: usize = 2;
+/// Passes of which the median is taken; odd.
+const N_REPEATS: usize = 7;
+
+/// Measures each kind of layer (embedding, block, head) of a GPT on one thread, for micro-batches
+/// of `microbatch_size` sequences of `sequence` tokens. Bytes are zero if `meter` sees no memory.
+///
+/// # Errors
+/// The sequence is longer than the model's context.
+///
+/// # Panics
+/// If the operating system refuses a thread.
+pub fn profile_layers(
+    config: &GptConfig,
+    microbatch_size: usize,
+    sequence: usize,
+    meter: &dyn Meter,
+) -> Result<Measured, ChunkError> {
+    if sequence > config.context {
+        return Err(ChunkError::Sequence { found: sequence, max: config.context });
+    }
+    let pool = ThreadPoolBuilder::new().num_threads(1).build().expect("a thread can be started");
+    pool.install(|| Bench { config, batch: microbatch_size, sequence, meter }.run())
+}
+
+struct Bench<'a> {
+    config: &'a GptConfig,
+    batch: usize,
+    sequence: usize,
+    meter: &'a dyn Meter,
+}
+
+/// One forward and one backward pass.
+struct Sample {
+    forward: Nanos,
+    backward: Nanos,
+    saved: Bytes,
+    workspace: Bytes,
+    output: Bytes,
+}
+
+impl Bench<'_> {
+    fn run(&self) -> Result<Measured, ChunkError> {
+        let model = Model::gpt(self.config);
+        let head = model.n_layers() - 1;
+        let (embedding, _) = self.layer(&model, 0)?;
+        let (block, optimizer_per_million) = self.layer(&model, 1)?;
+        let (last, _) = self.layer(&model, head)?;
+        let mut layers = vec![embedding];
+        layers.extend(
+            model.layers[1..head as usize]
+                .iter()
+                .map(|layer| LayerProfile { name: layer.name.clone(), ..block.clone() }),
+        );
+        layers.push(last);
+        Ok(Measured { layers, optimizer_per_million })
+    }
+
+    /// The layer's figures, and the optimizer's time for a million of its parameters.
+    fn layer(&self, model: &Model, layer: u32) -> Result<(LayerProfile, Nanos), ChunkError> {
+        let mut chunk = gpt_chunk(self.config, layer..layer + 1, 0);
+        for _ in 0..N_WARM_UP {
+            self.sample(&mut *chunk, layer)?;
+        }
+        let samples = (0..N_REPEATS)
+            .map(|_| self.sample(&mut *chunk, layer))
+            .collect::<Result<Vec<_>, _>>()?;
+        let profile = LayerProfile {
+            name: model.layers[layer as usize].name.clone(),
+            forward: median(samples.iter().map(|sample| sample.forward)),
+            backward: median(samples.iter().map(|sample| sample.backward)),
+            saved: median(samples.iter().map(|sample| sample.saved)),
+            workspace: median(samples.iter().map(|sample| sample.workspace)),
+            output: median(samples.iter().map(|sample| sample.output)),
+        };
+        Ok((profile, self.optimizer(&mut *chunk)))
+    }
+
+    fn sample(&self, chunk: &mut dyn Chunk, layer: u32) -> Result<Sample, ChunkError> {
+        let microbatch = MicrobatchId(0);
+        let is_head = layer as usize == self.config.layers + 1;
+        let (input, targets) = (self.input(layer), is_head.then(|| Targets { ids: self.ids() }));
+        let given = match &input {
+            ChunkInput::Tokens { .. } => Bytes::ZERO,
+            ChunkInput::Activation(activation) => Bytes::of_f32(activation.data.len()),
+        };
+        let before = self.meter.live_bytes().saturating_sub(given);
+        self.meter.reset_peak();
+        let start = self.meter.now();
+        let result = chunk.forward(microbatch, input, targets, 1.0)?;
+        let forward = self.meter.now().saturating_sub(start);
+        let (after, peak) = (self.meter.live_bytes(), self.meter.peak_bytes());
+        let (output, gradient) = match result {
+            ChunkOutput::Activation(activation) => {
+                (Bytes::of_f32(activation.data.len()), Some(activation))
+            }
+            ChunkOutput::Loss(_) => (Bytes::ZERO, None),
+        };
+        // Both the returned copy of the output and the graph's own are not counted as saved.
+        let saved = after.saturating_sub(before).saturating_sub(output * 2);
+        let workspace_forward = peak.saturating_sub(after);
+        self.meter.reset_peak();
+        let start = self.meter.now();
+        let input_gradient = chunk.backward(microbatch, gradient)?;
+        let backward = self.meter.now().saturating_sub(start);
+        let workspace_backward = self.meter.peak_bytes().saturating_sub(after);
+        drop(input_gradient);
+        let workspace = workspace_forward.max(workspace_backward);
+        Ok(Sample { forward, backward, saved, workspace, output })
+    }
+
+    fn optimizer(&self, chunk: &mut dyn Chunk) -> Nanos {
+        let n_params = chunk.weights().len();
+        let decayed = decayed_ranges(chunk.params(), 0..n_params);
+        let mut optimizer = AdamW::new(AdamWConfig::default(), n_params, decayed);
+        let times = (1..=(N_WARM_UP + N_REPEATS) as u64).map(|step| {
+            let start = self.meter.now();
+            chunk.update(&mut |weights, gradients| {
+                optimizer.step(weights, gradients, 1e-3, step);
+                gradients.fill(0.0);
+            });
+            self.meter.now().saturating_sub(start)
+        });
+        let time = median(times.skip(N_WARM_UP));
+        Nanos((time.0 as f64 * 1e6 / n_params as f64).round() as u64)
+    }
+
+    fn input(&self, layer: u32) -> ChunkInput {
+        let (batch, sequence) = (self.batch, self.sequence);
+        if layer == 0 {
+            return ChunkInput::Tokens { ids: self.ids(), batch, sequence };
+        }
+        let shape = [batch, sequence, self.config.width];
+        // Any values of ordinary size do: the arithmetic takes as long for all of them.
+        let data = (0..shape.iter().product::<usize>()).map(|at| (at % 17) as f32 / 8.0 - 1.0);
+        ChunkInput::Activation(Activation { data: data.collect(), shape })
+    }
+
+    fn ids(&self) -> Vec<u32> {
+        let n_ids = self.batch * self.sequence;
+        (0..n_ids).map(|at| (at % self.config.vocab) as u32).collect()
+    }
+}
+
+fn median<T: Ord + Copy>(values: impl Iterator<Item = T>) -> T {
+    let mut values: Vec<T> = values.collect();
+    values.sort_unstable();
+    values[values.len() / 2]
+}
