@@ -1,1 +1,14 @@
-//! (to be written)
+//! How to divide work over unlike devices: layers over the stages of a pipeline, micro-batches
+//! over pipelines.
+//!
+//! Both rules are exact and deterministic. They see costs only through functions and numbers, so
+//! that the caller decides where costs come from: a profile, an estimate, a guess.
+//!
+//! Absent: the choice of which devices form a pipeline, and in which order. Devices come grouped
+//! and ordered by the caller.
+
+mod partition;
+mod shares;
+
+pub use partition::{PartitionError, partition};
+pub use shares::{Shares, shares};
