@@ -34,13 +34,13 @@ pub struct Ledger<'a> {
 impl<'a> Ledger<'a> {
     /// Opens the books with what is there before the first op.
     pub fn new(schedule: &'a CheckedSchedule, model: &'a dyn MemoryModel) -> Self {
-        let n_devices = schedule.n_devices();
+        let devices = (0..schedule.n_devices()).map(DeviceId::from_idx);
         let mut ledger = Self {
             schedule,
             model,
             touches_left: Vec::with_capacity(schedule.n_instances()),
-            now: vec![0; n_devices],
-            peak: vec![0; n_devices],
+            now: devices.map(|device| model.base(device).0).collect(),
+            peak: Vec::new(),
         };
         for idx in 0..schedule.n_instances() as u32 {
             let (value, made_by, n_touches, _) = schedule.instance(idx);
@@ -102,12 +102,7 @@ impl<'a> Ledger<'a> {
         made.sum()
     }
 
-    fn book(
-        &mut self,
-        device: DeviceId,
-        action: ActionId,
-        bytes: u64,
-    ) -> Result<(), OverCapacity> {
+    fn book(&mut self, device: DeviceId, action: ActionId, bytes: u64) -> Result<(), OverCapacity> {
         let now = &mut self.now[device.idx()];
         *now += bytes;
         let needed = Bytes(*now);

@@ -1,1 +1,14 @@
-//! (to be written)
+//! From a plan to a schedule, and from a profile to what each op of that schedule costs.
+//!
+//! [`lower`] is the step from *where* to *who does what in what order*. [`OpCosts`] is the one
+//! place that says how long an op takes and how large a value is on a device: the simulator
+//! predicts with it, the planner's memory limit is it, and the runtime paces emulated devices by
+//! it, so the three cannot disagree.
+//!
+//! Absent: links (the simulator's), tensors (the runtime's).
+
+mod costs;
+mod lowering;
+
+pub use costs::OpCosts;
+pub use lowering::{layout, lower};

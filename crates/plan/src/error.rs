@@ -1,6 +1,6 @@
 //! What can be wrong with a plan.
 
-use crate::ScheduleKind;
+use cavalcade_schedule::UnknownKind;
 use cavalcade_units::DeviceId;
 use std::ops::Range;
 use thiserror::Error;
@@ -105,14 +105,8 @@ pub enum PlanError {
         second: (usize, usize),
     },
     /// A word that names no kind of schedule.
-    #[error(
-        "`{found}` is not a kind of schedule; the kinds are {}",
-        ScheduleKind::ALL.map(ScheduleKind::word).join(", ")
-    )]
-    UnknownSchedule {
-        /// The word.
-        found: String,
-    },
+    #[error(transparent)]
+    UnknownSchedule(#[from] UnknownKind),
     /// The text is not TOML of this form; names the field, the line and the column.
     #[error("not a plan: {0}")]
     Toml(#[from] toml::de::Error),

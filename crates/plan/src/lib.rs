@@ -16,9 +16,7 @@
 
 mod error;
 mod plan;
-mod schedule_kind;
 mod text;
 
 pub use error::PlanError;
 pub use plan::{Pipeline, Plan, Stage};
-pub use schedule_kind::ScheduleKind;

@@ -1,6 +1,7 @@
 //! The plan itself and the one check that makes it.
 
-use crate::{PlanError, ScheduleKind};
+use crate::PlanError;
+use cavalcade_schedule::Kind;
 use cavalcade_units::DeviceId;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -58,7 +59,7 @@ impl Pipeline {
 pub struct Plan {
     pipelines: Vec<Pipeline>,
     microbatch_size: u32,
-    schedule: ScheduleKind,
+    schedule: Kind,
 }
 
 impl Plan {
@@ -72,7 +73,7 @@ impl Plan {
     pub fn new(
         pipelines: Vec<Pipeline>,
         microbatch_size: u32,
-        schedule: ScheduleKind,
+        schedule: Kind,
         n_layers: u32,
         n_devices: usize,
     ) -> Result<Self, PlanError> {
@@ -100,7 +101,7 @@ impl Plan {
     }
 
     /// The order in which stages work.
-    pub fn schedule(&self) -> ScheduleKind {
+    pub fn schedule(&self) -> Kind {
         self.schedule
     }
 
@@ -169,7 +170,8 @@ fn check_devices(pipelines: &[Pipeline], n_devices: usize) -> Result<(), PlanErr
 
 #[cfg(test)]
 mod tests {
-    use crate::{Pipeline, Plan, PlanError, ScheduleKind, Stage};
+    use crate::{Pipeline, Plan, PlanError, Stage};
+    use cavalcade_schedule::Kind;
     use cavalcade_units::DeviceId;
     use std::ops::Range;
 
@@ -180,7 +182,7 @@ mod tests {
     }
 
     fn plan(pipelines: Vec<Pipeline>) -> Result<Plan, PlanError> {
-        Plan::new(pipelines, 2, ScheduleKind::GPipe, 6, 4)
+        Plan::new(pipelines, 2, Kind::GPipe, 6, 4)
     }
 
     #[test]
@@ -210,7 +212,7 @@ mod tests {
             let error = plan(pipelines).unwrap_err().to_string();
             assert!(error.contains(wanted), "{error}");
         }
-        let empty = Plan::new(vec![pipeline(1, &[(0, 0..6)])], 0, ScheduleKind::GPipe, 6, 4);
+        let empty = Plan::new(vec![pipeline(1, &[(0, 0..6)])], 0, Kind::GPipe, 6, 4);
         assert_eq!(empty, Err(PlanError::EmptyMicrobatches));
     }
 }

@@ -1,6 +1,7 @@
 //! The text form: what it looks like, that it survives, and what is refused.
 
-use cavalcade_plan::{Pipeline, Plan, ScheduleKind, Stage};
+use cavalcade_plan::{Pipeline, Plan, Stage};
+use cavalcade_schedule::Kind;
 use cavalcade_units::DeviceId;
 use expect_test::expect;
 use proptest::prelude::*;
@@ -15,7 +16,7 @@ fn a_plan_reads_well() {
         Pipeline::new(vec![stage(1, 0..1), stage(0, 1..4)], 3),
         Pipeline::new(vec![stage(2, 0..4)], 1),
     ];
-    let plan = Plan::new(pipelines, 8, ScheduleKind::OneFOneB, 4, 3).unwrap();
+    let plan = Plan::new(pipelines, 8, Kind::OneFOneB, 4, 3).unwrap();
     expect![[r#"
         version = 1
         schedule = "1f1b"
@@ -73,7 +74,7 @@ fn plans() -> impl Strategy<Value = (Plan, Vec<String>, u32)> {
         let inner: Vec<u32> = (1..n_layers).collect();
         let n_inner = inner.len();
         let pipelines = prop::collection::vec((subsequence(inner, 0..=n_inner), 1u32..), 1..=4);
-        let kinds = select(&ScheduleKind::ALL[..]);
+        let kinds = select(&Kind::ALL[..]);
         (pipelines, 1u32.., kinds, prop::collection::hash_set("\\PC{1,6}", 40), any::<u64>())
             .prop_map(move |(pipelines, microbatch_size, kind, names, shift)| {
                 let mut next = shift;

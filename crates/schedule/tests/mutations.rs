@@ -72,9 +72,9 @@ fn swapping_neighbors_is_caught_or_harmless() {
         let Ok(checked) = check(mutant, None) else { continue };
         for program in &checked.schedule().programs {
             let last_backward = program.iter().rposition(|op| matches!(op, Op::Compute { .. }));
-            let first_end = program.iter().position(|op| {
-                matches!(op, Op::Collective(_) | Op::OptimizerStep { .. })
-            });
+            let first_end = program
+                .iter()
+                .position(|op| matches!(op, Op::Collective(_) | Op::OptimizerStep { .. }));
             assert!(last_backward < first_end, "{program:?}");
         }
     }
@@ -87,10 +87,12 @@ fn messages_name_what_is_wrong() {
         mutate(&mut mutant);
         check(mutant, None).unwrap_err().to_string()
     };
-    expect_test::expect!["the forward of chunk 0 for micro-batch 0 is done 0 times; it must be done exactly 1 times"]
-        .assert_eq(&message(&|s| {
-            s.programs[0].remove(0);
-        }));
+    expect_test::expect![
+        "the forward of chunk 0 for micro-batch 0 is done 0 times; it must be done exactly 1 times"
+    ]
+    .assert_eq(&message(&|s| {
+        s.programs[0].remove(0);
+    }));
     expect_test::expect!["path 1: chunk 2 holds layers 2..3 where layer 1 is next; a path visits layers 0..5 once each, in order"]
         .assert_eq(&message(&|s| s.chunks[2].layers = 2..3));
     expect_test::expect!["device 0, op 0 (0B0) needs the stash of chunk 0, micro-batch 0, which no earlier op of this device makes"]

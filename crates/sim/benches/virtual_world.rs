@@ -59,13 +59,17 @@ fn virtual_world(criterion: &mut Criterion) {
         let devices: Vec<_> = (0..schedule.n_devices()).map(DeviceId::from_idx).collect();
         group.throughput(Throughput::Elements(schedule.n_actions() as u64));
         let name = format!("{n_pipelines}x{n_stages}x{microbatches}");
-        group.bench_with_input(BenchmarkId::from_parameter(name), &schedule, |bencher, schedule| {
-            bencher.iter(|| {
-                let free = vec![Nanos::ZERO; devices.len()];
-                let mut world = VirtualWorld::new(schedule, &Fixed, free);
-                interpret(schedule, &devices, &mut world).expect("it was checked")
-            });
-        });
+        group.bench_with_input(
+            BenchmarkId::from_parameter(name),
+            &schedule,
+            |bencher, schedule| {
+                bencher.iter(|| {
+                    let free = vec![Nanos::ZERO; devices.len()];
+                    let mut world = VirtualWorld::new(schedule, &Fixed, free);
+                    interpret(schedule, &devices, &mut world).expect("it was checked")
+                });
+            },
+        );
     }
     group.finish();
 }

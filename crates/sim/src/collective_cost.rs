@@ -15,13 +15,20 @@ pub fn all_reduce(
     step * (2 * (n - 1))
 }
 
-/// An all-gather of `bytes` a member over `group`, around a ring: `(n-1) (alpha + bytes beta)`.
+/// An all-gather of `bytes` a member over `group`, where each member sends to all others one after
+/// the other: `alpha + (n-1) bytes beta`, over the slowest pair.
 pub fn all_gather(
     group: &[DeviceId],
     bytes: Bytes,
     link: impl Fn(DeviceId, DeviceId) -> LinkCost,
 ) -> Nanos {
-    slowest_step(group, bytes, link) * (group.len() as u64 - 1)
+    let n_others = group.len() as u64 - 1;
+    let pairs = group.iter().flat_map(|from| group.iter().map(move |to| (*from, *to)));
+    let times = pairs.filter(|(from, to)| from != to).map(|(from, to)| {
+        let link = link(from, to);
+        link.busy(bytes) * n_others + link.latency
+    });
+    times.max().unwrap_or_default()
 }
 
 /// How long the slowest link of the ring takes for one message.

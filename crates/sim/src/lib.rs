@@ -9,11 +9,11 @@
 mod collective_cost;
 mod costs;
 mod predict;
-
+mod profiled;
 mod world;
 
 pub use collective_cost::{all_gather, all_reduce};
 pub use costs::{Costs, LinkCost};
 pub use predict::{Prediction, predict};
-
+pub use profiled::ProfiledCosts;
 pub use world::{Stalled, VirtualWorld};

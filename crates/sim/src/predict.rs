@@ -25,10 +25,7 @@ pub struct Prediction {
 ///
 /// # Errors
 /// If a device has too little memory.
-pub fn predict<C: Costs>(
-    schedule: &CheckedSchedule,
-    costs: &C,
-) -> Result<Prediction, Stalled> {
+pub fn predict<C: Costs>(schedule: &CheckedSchedule, costs: &C) -> Result<Prediction, Stalled> {
     let devices: Vec<DeviceId> = (0..schedule.n_devices()).map(DeviceId::from_idx).collect();
     let mut world = VirtualWorld::new(schedule, costs, vec![Nanos::ZERO; devices.len()]);
     let first = interpret(schedule, &devices, &mut world)?;

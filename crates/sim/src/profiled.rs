@@ -1,1 +1,68 @@
-//! placeholder
+//! Costs of a real cluster, as far as they were measured.
+
+use crate::collective_cost::{all_gather, all_reduce};
+use crate::costs::{Costs, LinkCost};
+use cavalcade_lower::OpCosts;
+use cavalcade_schedule::{CollectiveKind, MemoryModel, Op, Value};
+use cavalcade_units::{Bandwidth, Bytes, DeviceId, Nanos};
+
+/// Arithmetic by the profile at each device's speed, links by the cluster on top of what the
+/// host's loopback takes.
+#[derive(Clone, Debug)]
+pub struct ProfiledCosts {
+    ops: OpCosts,
+}
+
+impl ProfiledCosts {
+    /// Costs on the cluster of `ops`.
+    pub fn new(ops: OpCosts) -> Self {
+        Self { ops }
+    }
+}
+
+impl MemoryModel for ProfiledCosts {
+    fn base(&self, device: DeviceId) -> Bytes {
+        self.ops.base(device)
+    }
+    fn bytes(&self, device: DeviceId, value: Value) -> Bytes {
+        self.ops.bytes(device, value)
+    }
+    fn workspace(&self, device: DeviceId, op: Op) -> Bytes {
+        self.ops.workspace(device, op)
+    }
+    fn capacity(&self, device: DeviceId) -> Option<Bytes> {
+        self.ops.capacity(device)
+    }
+}
+
+impl Costs for ProfiledCosts {
+    fn compute(&self, device: DeviceId, op: Op) -> Nanos {
+        self.ops.arithmetic(device, op) + self.ops.profile().op_overhead
+    }
+
+    /// A message passes the emulated link and then really travels through the host.
+    fn link(&self, from: DeviceId, to: DeviceId) -> LinkCost {
+        let host = self.ops.profile().loopback;
+        let Some(link) = self.ops.cluster().link(from, to) else {
+            return LinkCost { latency: host.latency, bandwidth: Some(host.bandwidth) };
+        };
+        let host_rate = host.bandwidth.bytes_per_second();
+        let rate = link.bandwidth.map_or(host_rate, |emulated| {
+            1.0 / (1.0 / emulated.bytes_per_second() + 1.0 / host_rate)
+        });
+        LinkCost {
+            latency: link.latency + host.latency,
+            bandwidth: Some(Bandwidth::from_bytes_per_second(rate)),
+        }
+    }
+
+    fn collective(&self, kind: CollectiveKind, group: &[DeviceId]) -> Nanos {
+        let link = |from, to| self.link(from, to);
+        match kind {
+            CollectiveKind::SumGradients(bucket) => {
+                all_reduce(group, self.ops.bucket_bytes(bucket), link)
+            }
+            CollectiveKind::GradNorm => all_gather(group, Bytes(8), link),
+        }
+    }
+}

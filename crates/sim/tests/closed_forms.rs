@@ -79,8 +79,7 @@ fn straight(kind: Kind, n_stages: u32, microbatches: u32) -> CheckedSchedule {
     let stage = |i| Stage { device: DeviceId(i), layers: i..i + 1 };
     let stages = (0..n_stages).map(stage).collect();
     let pipelines = vec![Pipeline { stages, microbatches }];
-    let layout =
-        Layout { n_layers: n_stages, n_devices: n_stages, ties: Vec::new(), pipelines };
+    let layout = Layout { n_layers: n_stages, n_devices: n_stages, ties: Vec::new(), pipelines };
     check(build(generate(kind, &layout), Options { clip_gradients: false }), None).unwrap()
 }
 

@@ -50,11 +50,12 @@ fn counts(schedule: &Schedule) -> Result<(), CheckError> {
             *found.entry((DeviceId::from_idx(device_idx), op)).or_default() += 1;
         }
     }
-    let mut once = |device: DeviceId, op: Op, what: &dyn Fn() -> String| {
-        match found.remove(&(device, op)).unwrap_or(0) {
-            1 => Ok(()),
-            found => Err(CheckError::Count { what: what(), found, expected: 1 }),
-        }
+    let mut once = |device: DeviceId, op: Op, what: &dyn Fn() -> String| match found
+        .remove(&(device, op))
+        .unwrap_or(0)
+    {
+        1 => Ok(()),
+        found => Err(CheckError::Count { what: what(), found, expected: 1 }),
     };
     for (microbatch_idx, &path) in schedule.microbatches.iter().enumerate() {
         let microbatch = cavalcade_units::MicrobatchId::from_idx(microbatch_idx);
@@ -151,9 +152,7 @@ fn buckets(schedule: &Schedule) -> Result<(), CheckError> {
 
 /// A bucket with several holders is summed once, by exactly their devices.
 fn sums(schedule: &Schedule, bucket: usize) -> Result<(), CheckError> {
-    let is_sum = |c: &&crate::tables::Collective| {
-        matches!(c.kind, CollectiveKind::SumGradients(b) if b.idx() == bucket)
-    };
+    let is_sum = |c: &&crate::tables::Collective| matches!(c.kind, CollectiveKind::SumGradients(b) if b.idx() == bucket);
     let sums: Vec<_> = schedule.collectives.iter().filter(is_sum).collect();
     let holders = &schedule.buckets[bucket].holders;
     let expected = usize::from(holders.len() > 1);

@@ -113,7 +113,8 @@ impl<'a> Scan<'a> {
             touched_by: made_by.into_iter().collect(),
             is_freed: false,
         });
-        let live = Live { instance, changed_by: made_by, readers: Vec::new(), latest: Access::Write };
+        let live =
+            Live { instance, changed_by: made_by, readers: Vec::new(), latest: Access::Write };
         self.live.insert(value, live);
     }
 
@@ -125,10 +126,14 @@ impl<'a> Scan<'a> {
         value: Value,
         wait_for: &mut dyn FnMut(ActionId),
     ) -> Result<(), CheckError> {
-        let place = || place(self.device, op_idx, self.schedule.programs[self.device.idx()][op_idx]);
+        let place =
+            || place(self.device, op_idx, self.schedule.programs[self.device.idx()][op_idx]);
         let Some(live) = self.live.get_mut(&value) else {
             if access.needs_value() {
-                return Err(CheckError::ReadBeforeWrite { place: place(), value: value.to_string() });
+                return Err(CheckError::ReadBeforeWrite {
+                    place: place(),
+                    value: value.to_string(),
+                });
             }
             self.begin(value, Some(action));
             return Ok(());
@@ -153,7 +158,10 @@ impl<'a> Scan<'a> {
                 instance.touched_by.push(action);
             }
             Access::Update if is_gone => {
-                return Err(CheckError::ReadBeforeWrite { place: place(), value: value.to_string() });
+                return Err(CheckError::ReadBeforeWrite {
+                    place: place(),
+                    value: value.to_string(),
+                });
             }
             Access::Write if !is_gone => {
                 return Err(CheckError::Overwritten { place: place(), value: value.to_string() });

@@ -15,6 +15,11 @@ use cavalcade_units::{Bytes, DeviceId};
 
 /// How large things are. The schedule itself knows no sizes.
 pub trait MemoryModel {
+    /// Bytes that are alive on `device` from beginning to end, whatever the schedule.
+    fn base(&self, device: DeviceId) -> Bytes {
+        let _ = device;
+        Bytes::ZERO
+    }
     /// Bytes of `value` on `device`.
     fn bytes(&self, device: DeviceId, value: Value) -> Bytes;
     /// Bytes that `op` needs while it runs, beyond the values it makes.
@@ -73,6 +78,7 @@ fn device_bound(
     let timeline = Timeline::new(checked, order, device);
     let n_points = 2 * timeline.computes.len() + 1;
     let mut change = vec![0i128; n_points + 1];
+    change[0] = i128::from(model.base(device).0);
     let mut occupy = |from: usize, to: usize, bytes: Bytes| {
         change[from] += i128::from(bytes.0);
         change[to.max(from) + 1] -= i128::from(bytes.0);
@@ -114,9 +120,8 @@ struct Timeline {
 impl Timeline {
     fn new(checked: &CheckedSchedule, order: &[ActionId], device: DeviceId) -> Self {
         let actions = checked.actions_of(device);
-        let is_compute = |a: &ActionId| {
-            checked.lanes(device)[checked.lane_of(*a).0 as usize] == Lane::Compute
-        };
+        let is_compute =
+            |a: &ActionId| checked.lanes(device)[checked.lane_of(*a).0 as usize] == Lane::Compute;
         let computes: Vec<ActionId> =
             actions.clone().map(ActionId).filter(|a| is_compute(a)).collect();
         let mut own_point = vec![None; checked.n_actions()];

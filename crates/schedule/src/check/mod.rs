@@ -129,8 +129,7 @@ impl CheckedSchedule {
 
     /// What `action`, an action of `device`, does.
     pub fn op_on(&self, device: DeviceId, action: ActionId) -> Op {
-        self.schedule.programs[device.idx()]
-            [(action.0 - self.first_action[device.idx()]) as usize]
+        self.schedule.programs[device.idx()][(action.0 - self.first_action[device.idx()]) as usize]
     }
 
     /// The lanes of a device.

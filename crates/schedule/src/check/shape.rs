@@ -69,7 +69,8 @@ fn tables(schedule: &Schedule) -> Result<(), String> {
             return Err(format!("transfer {idx} has both ends on device {}", transfer.from));
         }
         match transfer.value {
-            Value::Activation { chunk: c, microbatch } | Value::Gradient { chunk: c, microbatch } => {
+            Value::Activation { chunk: c, microbatch }
+            | Value::Gradient { chunk: c, microbatch } => {
                 chunk(c)?;
                 known(&schedule.microbatches, microbatch.idx(), "micro-batch")?;
             }
@@ -132,6 +133,8 @@ fn on_path(schedule: &Schedule, chunk: ChunkId, microbatch: MicrobatchId) -> Res
     if schedule.paths[path as usize].contains(&chunk) {
         Ok(())
     } else {
-        Err(format!("micro-batch {microbatch} takes path {path}, which does not visit chunk {chunk}"))
+        Err(format!(
+            "micro-batch {microbatch} takes path {path}, which does not visit chunk {chunk}"
+        ))
     }
 }

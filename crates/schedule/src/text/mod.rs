@@ -64,8 +64,10 @@ mod tests {
             .assert_eq(&broken("schedule 1", "schedule 9"));
         expect_test::expect!["line 3: found `layers four`, expected `layers N`"]
             .assert_eq(&broken("layers 4", "layers four"));
-        expect_test::expect!["line 25: found `0Q0`, expected an op such as 2F0, 2B0, S4, R4, C0 or 2U"]
-            .assert_eq(&broken("0F0", "0Q0"));
+        expect_test::expect![
+            "line 25: found `0Q0`, expected an op such as 2F0, 2B0, S4, R4, C0 or 2U"
+        ]
+        .assert_eq(&broken("0F0", "0Q0"));
         expect_test::expect!["line 7: found `turtle d2 0..4`, expected one of name, layers, tie, chunk, path, microbatches, bucket, transfer, group, collective, device"]
             .assert_eq(&broken("chunk d2", "turtle d2"));
     }

@@ -1,0 +1,139 @@
+//! What an op costs on a device, by the profile.
+
+use cavalcade_cluster::Cluster;
+use cavalcade_model::Model;
+use cavalcade_profile::{Pass as ProfiledPass, Profile};
+use cavalcade_schedule::{BucketId, MemoryModel, Op, ParamUnit, Pass, Schedule, Value};
+use cavalcade_units::{Bytes, ChunkId, DeviceId, Nanos};
+use std::ops::Range;
+
+/// Times and sizes of the ops and values of one schedule on one cluster.
+#[derive(Clone, Debug)]
+pub struct OpCosts {
+    schedule: Schedule,
+    profile: Profile,
+    cluster: Cluster,
+    /// Parameters by bucket.
+    bucket_params: Vec<usize>,
+    /// Parameters by chunk.
+    chunk_params: Vec<usize>,
+}
+
+impl OpCosts {
+    /// Costs of `schedule`, which was lowered for `model` and `cluster`.
+    ///
+    /// # Panics
+    /// If the profile or the cluster is of something else: fewer layers or devices.
+    pub fn new(schedule: &Schedule, model: &Model, profile: &Profile, cluster: &Cluster) -> Self {
+        assert_eq!(profile.layers.len(), schedule.n_layers as usize, "one profile a layer");
+        assert_eq!(cluster.devices().len(), schedule.programs.len(), "one program a device");
+        let bucket_params: Vec<usize> = schedule
+            .buckets
+            .iter()
+            .map(|bucket| match &bucket.unit {
+                ParamUnit::Layers(layers) => own_params(model, layers.clone()),
+                ParamUnit::Tie(tie) => model.ties[*tie as usize].param.n_values(),
+            })
+            .collect();
+        let mut chunk_params = vec![0; schedule.chunks.len()];
+        for (bucket, n_params) in schedule.buckets.iter().zip(&bucket_params) {
+            bucket.holders.iter().for_each(|chunk| chunk_params[chunk.idx()] += n_params);
+        }
+        Self {
+            schedule: schedule.clone(),
+            profile: profile.clone(),
+            cluster: cluster.clone(),
+            bucket_params,
+            chunk_params,
+        }
+    }
+
+    /// How long the arithmetic of `op` takes on `device`; zero for what is not arithmetic.
+    pub fn arithmetic(&self, device: DeviceId, op: Op) -> Nanos {
+        let speed = self.cluster.device(device).speed.unwrap_or(1.0);
+        match op {
+            Op::Compute { pass, chunk, .. } => {
+                let pass = match pass {
+                    Pass::Forward => ProfiledPass::Forward,
+                    Pass::Backward => ProfiledPass::Backward,
+                };
+                self.profile.pass_time(pass, self.layers(chunk), speed)
+            }
+            Op::OptimizerStep { chunk } => {
+                self.profile.optimizer_time(self.chunk_params[chunk.idx()], speed)
+            }
+            Op::Send(_) | Op::Recv(_) | Op::Collective(_) => Nanos::ZERO,
+        }
+    }
+
+    /// The profile behind these costs.
+    pub fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    /// The cluster behind these costs.
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    /// Bytes of the gradients that are summed for a bucket.
+    pub fn bucket_bytes(&self, bucket: BucketId) -> Bytes {
+        Bytes::of_f32(self.bucket_params[bucket.idx()])
+    }
+
+    fn layers(&self, chunk: ChunkId) -> Range<u32> {
+        self.schedule.chunks[chunk.idx()].layers.clone()
+    }
+
+    /// What leaves the last layer before `chunk`, which is as large as its gradient.
+    fn input_bytes(&self, chunk: ChunkId) -> Bytes {
+        match self.layers(chunk).start {
+            0 => Bytes::ZERO,
+            start => self.profile.output(start - 1..start),
+        }
+    }
+}
+
+impl MemoryModel for OpCosts {
+    fn base(&self, _: DeviceId) -> Bytes {
+        self.profile.base
+    }
+
+    fn bytes(&self, _: DeviceId, value: Value) -> Bytes {
+        let per_param = self.profile.param_bytes;
+        let params = |chunk: ChunkId| self.chunk_params[chunk.idx()] as u64;
+        match value {
+            Value::Activation { chunk, .. } => self.profile.output(self.layers(chunk)),
+            Value::Gradient { chunk, .. } => self.input_bytes(chunk),
+            Value::Stash { chunk, .. } => self.profile.saved(self.layers(chunk)),
+            Value::Params { chunk } => Bytes(params(chunk) * per_param.weights),
+            Value::OptState { chunk } => Bytes(params(chunk) * per_param.optimizer),
+            Value::ParamGrad { bucket, .. } => {
+                Bytes(self.bucket_params[bucket.idx()] as u64 * per_param.gradients)
+            }
+            Value::GradNorm => Bytes(8),
+        }
+    }
+
+    fn workspace(&self, _: DeviceId, op: Op) -> Bytes {
+        match op {
+            Op::Compute { chunk, .. } => self.profile.workspace(self.layers(chunk)),
+            Op::Send(id) => match self.schedule.transfers[id.idx()].value {
+                Value::Activation { chunk, .. } => self.profile.output(self.layers(chunk)),
+                Value::Gradient { chunk, .. } => self.input_bytes(chunk),
+                _ => Bytes::ZERO,
+            },
+            Op::Recv(_) | Op::Collective(_) | Op::OptimizerStep { .. } => Bytes::ZERO,
+        }
+    }
+
+    fn capacity(&self, device: DeviceId) -> Option<Bytes> {
+        self.cluster.device(device).memory
+    }
+}
+
+/// Parameters that `layers` have for themselves; shared ones are in buckets of their own.
+fn own_params(model: &Model, layers: Range<u32>) -> usize {
+    let layers = &model.layers[layers.start as usize..layers.end as usize];
+    layers.iter().flat_map(|layer| &layer.params).map(|spec| spec.n_values()).sum()
+}
