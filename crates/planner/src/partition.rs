@@ -7,10 +7,11 @@
 //!
 //! Dynamic programming over prefixes, as in PipeDream (Narayanan et al. 2019, section 3.1), with
 //! HetPipe's memory limit (Park et al. 2020, its partitioning algorithm): each stage's own device
-//! bounds what it may hold. Ours differs in two ways: devices keep the caller's order, so the result is exact for
-//! that order, and ties are settled by a second pass instead of by chance. The first pass finds the
-//! least possible time of the slowest stage; the second one, among the cuts that reach it, the
-//! one with the least time over all stages, which is the time to fill the pipeline.
+//! bounds what it may hold. Ours differs in two ways: devices keep the caller's order, so the
+//! result is exact for that order, and ties are settled by a second pass instead of by chance. The
+//! first pass finds the least possible time of the slowest stage; the second one, among the cuts
+//! that reach it, the one with the least time over all stages, which is the time to fill the
+//! pipeline.
 //!
 //! Time: stages * layers^2 steps.
 
