@@ -136,7 +136,8 @@ mod tests {
     #[test]
     fn adamw_takes_the_steps_worked_out_by_hand() {
         let config = AdamWConfig { beta1: 0.9, beta2: 0.99, epsilon: 0.0, weight_decay: 0.5 };
-        let mut optimizer = AdamW::new(config, 2, Vec::from([0..1]));
+        let decayed = std::iter::once(0..1).collect();
+        let mut optimizer = AdamW::new(config, 2, decayed);
         let mut weights = [1.0, 1.0];
         // Step 1: mean / correction = g and root = |g|, so the step is the learning rate.
         optimizer.step(&mut weights, &[2.0, -4.0], 0.1, 1);

@@ -21,8 +21,8 @@ pub struct LayerProfile {
     pub forward: Nanos,
     /// Time of the backward pass, of the weights and of the input together.
     pub backward: Nanos,
-    /// Bytes that stay alive between a micro-batch's forward and its backward pass, with the
-    /// layer's input and without its output: what one layer hands to the next is counted once.
+    /// Bytes that stay alive between a micro-batch's forward and its backward pass, beside the
+    /// activations that enter and leave the layer: inside a chunk those need not be kept.
     pub saved: Bytes,
     /// The most bytes alive during either pass beyond what is alive before it and what it leaves.
     pub workspace: Bytes,
@@ -62,7 +62,7 @@ impl ParamBytes {
 /// ```text
 /// time of a pass over layers a..b   = (time[a] + .. + time[b - 1]) / speed
 /// time of an optimizer step         = per_million * n_params / 10^6 / speed
-/// saved bytes of layers a..b        = saved[a] + .. + saved[b - 1] + output[b - 1]
+/// saved bytes of layers a..b        = output[a - 1] + saved[a] + .. + saved[b - 1] + output[b - 1]
 ///                                     for each micro-batch in flight
 /// workspace of layers a..b          = max(workspace[a], .., workspace[b - 1])   once
 /// ```
@@ -115,13 +115,14 @@ impl Profile {
     }
 
     /// Bytes that each micro-batch keeps alive in `layers` between forward and backward, as one
-    /// chunk: what its layers save, and the output, from which the backward pass starts.
+    /// chunk: what its layers save, its input, whose gradient it returns, and its output, from
+    /// which the backward pass starts.
     ///
     /// # Panics
     /// If the range passes the last layer.
     pub fn saved(&self, layers: Range<u32>) -> Bytes {
         let inside: Bytes = self.range(layers.clone()).iter().map(|layer| layer.saved).sum();
-        inside + self.output(layers)
+        self.output(0..layers.start) + inside + self.output(layers)
     }
 
     /// The most extra bytes during a pass over `layers`: layers run one after the other, so their
@@ -197,9 +198,10 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn saved_bytes_add_up_and_workspaces_do_not() {
+    fn saved_bytes_add_up_with_both_ends_and_workspaces_do_not() {
         let profile = profile();
-        assert_eq!(profile.saved(0..2), Bytes(1164));
+        assert_eq!(profile.saved(0..2), Bytes(100 + 1000 + 64));
+        assert_eq!(profile.saved(1..2), Bytes(64 + 1000 + 64));
         assert_eq!(profile.workspace(0..2), Bytes(50));
         assert_eq!(profile.output(0..2), Bytes(64));
     }

@@ -1,0 +1,50 @@
+//! The measuring, with a meter whose time is the number of its readings.
+
+use cavalcade_model::GptConfig;
+use cavalcade_nn::profile_layers;
+use cavalcade_profile::Meter;
+use cavalcade_units::{Bytes, Nanos};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Each reading of the clock is a microsecond after the one before; memory never changes.
+struct Readings(AtomicU64);
+
+impl Meter for Readings {
+    fn now(&self) -> Nanos {
+        Nanos(1000 * self.0.fetch_add(1, Ordering::Relaxed))
+    }
+
+    fn live_bytes(&self) -> Bytes {
+        Bytes(1 << 20)
+    }
+
+    fn peak_bytes(&self) -> Bytes {
+        Bytes(1 << 20)
+    }
+
+    fn reset_peak(&self) {}
+}
+
+#[test]
+fn every_layer_is_measured_in_the_models_order() {
+    let config = GptConfig::new(11, 8, 16, 2, 3, true, true).unwrap();
+    let measured = profile_layers(&config, 2, 8, &Readings(AtomicU64::new(0))).unwrap();
+    let names: Vec<&str> = measured.layers.iter().map(|layer| layer.name.as_str()).collect();
+    assert_eq!(names, ["embedding", "h.0", "h.1", "h.2", "head"]);
+    for layer in &measured.layers {
+        assert_eq!((layer.forward, layer.backward), (Nanos(1000), Nanos(1000)));
+        assert_eq!((layer.saved, layer.workspace), (Bytes::ZERO, Bytes::ZERO));
+        let output = if layer.name == "head" { 0 } else { 2 * 8 * 16 };
+        assert_eq!(layer.output, Bytes::of_f32(output), "{}", layer.name);
+    }
+    // A microsecond for the parameters of one block.
+    let n_params = 12 * 16 * 16 + 13 * 16;
+    assert_eq!(measured.optimizer_per_million, Nanos((1e9 / f64::from(n_params)).round() as u64));
+}
+
+#[test]
+fn a_sequence_beyond_the_context_is_refused() {
+    let config = GptConfig::new(11, 8, 16, 2, 3, true, true).unwrap();
+    let error = profile_layers(&config, 2, 9, &Readings(AtomicU64::new(0))).unwrap_err();
+    assert_eq!(error.to_string(), "a sequence of 9 tokens exceeds the context of 8; cut it");
+}
