@@ -1,1 +1,54 @@
-//! (to be written)
+//! The front door: everything that the binary does, for programs.
+//!
+//! ```no_run
+//! use cavalcade::{Config, Trainer};
+//! use std::path::Path;
+//!
+//! let config = Config::read(Path::new("examples/motley.toml"), &[])?;
+//! let trainer = Trainer::new(config);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! | step | module |
+//! |---|---|
+//! | a TOML file becomes a checked configuration | `config` |
+//! | text becomes tokens | `text` |
+//! | the host is measured | `probe` |
+//! | a plan is made, lowered, checked, simulated | `prepare` |
+//! | workers run it, files are written | `train`, `report` |
+//! | it is compared with one process | `verify` |
+//! | the model continues a text | `generate` |
+
+mod config;
+mod error;
+mod generate;
+mod prepare;
+mod probe;
+mod report;
+mod run_folder;
+mod text;
+mod train;
+mod verify;
+
+pub use cavalcade_cluster::Cluster;
+pub use cavalcade_engine::Trace;
+pub use cavalcade_model::GptConfig;
+pub use cavalcade_plan::Plan;
+pub use cavalcade_profile::{ClockMeter, Meter, Profile};
+pub use cavalcade_runtime::{Interrupt, Launch, Place};
+pub use cavalcade_schedule::{CheckedSchedule, Schedule};
+pub use cavalcade_sim::Prediction;
+pub use cavalcade_transport::Secret;
+pub use cavalcade_units::{Bandwidth, Bytes, DeviceId, Nanos, Rank};
+pub use config::{
+    Config, ConfigError, DataConfig, LaunchConfig, PipelineConfig, PlanConfig, TokenizerKind,
+};
+pub use error::{Error, Failure};
+pub use generate::{Generator, Sampling};
+pub use prepare::Prepared;
+pub use probe::probe;
+pub use report::{RankSummary, StepMetrics, Summary, chrome_trace, timeline};
+pub use run_folder::RunFolder;
+pub use text::Text;
+pub use train::{Follower, Trained, Trainer, serve_rank};
+pub use verify::{StepDifference, Verification};

@@ -1,1 +1,35 @@
-//! (to be written)
+//! The real world: ranks that run a schedule on real chunks over a real transport.
+//!
+//! ```text
+//!   launcher process                     worker process (one a device)
+//!   coordinator  <-- control, one each -->  worker --> interpret(schedule, RealWorld)
+//!        |                                      |            a thread a lane
+//!     observer                                  '-- transport mesh between the ranks
+//! ```
+//!
+//! The same interpreter as in the simulator decides what runs when; the same costs pace emulated
+//! devices. Invariant: this crate and the simulator never depend on each other, and neither reads
+//! the environment: places, secrets and clocks are arguments.
+
+mod coordinator;
+mod device;
+mod error;
+mod job;
+mod launch;
+mod local;
+mod pacing;
+mod protocol;
+mod reference;
+mod settings;
+mod worker;
+mod world;
+
+pub use coordinator::{Captured, Interrupt, Observer, StepSummary};
+pub use error::{LaunchError, RunError};
+pub use job::Job;
+pub use launch::{Launch, launch};
+pub use local::run_threads;
+pub use protocol::{Hello, Values, Welcome};
+pub use reference::{Reference, ReferenceStep};
+pub use settings::{LearningRate, OptimizerSettings, Settings};
+pub use worker::{Place, work};

@@ -1,0 +1,371 @@
+//! The configuration as it is meant: every value checked, every default filled in.
+
+use super::file::{ConfigFile, OptimizerWord, Paths, PipelineFile, TokenizerWord};
+use super::{ConfigError, overrides};
+use cavalcade_cluster::{Cluster, ClusterFile};
+use cavalcade_model::GptConfig;
+use cavalcade_runtime::{LearningRate, OptimizerSettings, Settings};
+use cavalcade_schedule::Kind;
+use cavalcade_units::{DeviceId, Nanos};
+use sha2::{Digest, Sha256};
+use std::net::IpAddr;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use toml::Table;
+
+/// A configuration that makes sense. What depends on the text (the vocabulary) or on measured
+/// times (the plan) is not in it.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where it was read, for messages.
+    pub path: PathBuf,
+    /// Where the profile is, if it is not to be measured now.
+    pub profile: Option<PathBuf>,
+    /// The model; its vocabulary is set when the text is known.
+    pub model: GptConfig,
+    /// The text.
+    pub data: DataConfig,
+    /// Optimizer and learning rate.
+    pub settings: Settings,
+    /// Sequences of a step.
+    pub global_batch: u32,
+    /// Sequences of a micro-batch.
+    pub microbatch: u32,
+    /// Windows of held-out text for the validation loss.
+    pub validation_windows: u32,
+    /// What the file says about the plan.
+    pub plan: PlanConfig,
+    /// Devices and links.
+    pub cluster: Cluster,
+    /// How workers are started.
+    pub launch: LaunchConfig,
+    file: ConfigFile,
+}
+
+/// Which text, how it becomes tokens.
+#[derive(Clone, Debug)]
+pub struct DataConfig {
+    /// Files, folders and patterns, absolute or relative to `base`.
+    pub paths: Vec<String>,
+    /// The folder of the configuration file.
+    pub base: PathBuf,
+    /// Which tokens.
+    pub tokenizer: TokenizerKind,
+    /// Share of the text that is held out.
+    pub validation: f64,
+}
+
+/// The built-in tokenizers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TokenizerKind {
+    /// 256 tokens, one a byte.
+    Byte,
+    /// One token for each character that the text has.
+    Char,
+}
+
+/// What is fixed of the plan; the rest follows from the profile.
+#[derive(Clone, Debug)]
+pub struct PlanConfig {
+    /// The kind of schedule.
+    pub kind: Kind,
+    /// The replicas.
+    pub pipelines: Vec<PipelineConfig>,
+}
+
+/// A replica.
+#[derive(Clone, Debug)]
+pub struct PipelineConfig {
+    /// Its devices, first stage to last.
+    pub devices: Vec<DeviceId>,
+    /// Layers by stage, if they are fixed.
+    pub layers: Option<Vec<Range<u32>>>,
+    /// Its share of the micro-batches, if it is fixed.
+    pub microbatches: Option<u32>,
+}
+
+/// How workers are started and found.
+#[derive(Clone, Debug)]
+pub struct LaunchConfig {
+    /// Address to listen on.
+    pub bind: IpAddr,
+    /// Port of the coordinator; 0 for any free one.
+    pub port: u16,
+    /// Ranks that are started by hand.
+    pub external_ranks: Vec<u32>,
+    /// How long to wait for all to join.
+    pub join_timeout: Nanos,
+}
+
+impl Config {
+    /// Reads `path` and applies `overrides` (`key=value`).
+    ///
+    /// # Errors
+    /// Anything unreadable, unknown, of the wrong type or without sense, with its place.
+    pub fn read(path: &Path, overrides: &[String]) -> Result<Self, ConfigError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|reason| ConfigError::Unreadable { path: path.to_owned(), reason })?;
+        Self::parse(&text, path, overrides)
+    }
+
+    /// Reads `text`, which stands (or will stand) at `path`.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn parse(text: &str, path: &Path, overrides: &[String]) -> Result<Self, ConfigError> {
+        let syntax = |error: &toml::de::Error| ConfigError::Syntax {
+            path: path.to_owned(),
+            line: error.span().map_or(1, |span| text[..span.start].matches('\n').count() + 1),
+            problem: error.message().to_owned(),
+        };
+        let mut table: Table = toml::from_str(text).map_err(|e| syntax(&e))?;
+        let mut file: ConfigFile = toml::from_str(text).map_err(|e| syntax(&e))?;
+        for text in overrides {
+            overrides::apply(&mut table, text)?;
+            file = table.clone().try_into().map_err(|error: toml::de::Error| {
+                let problem = error.message().to_owned();
+                ConfigError::Override { text: text.clone(), problem }
+            })?;
+        }
+        Self::check(file, path)
+    }
+
+    fn check(mut file: ConfigFile, path: &Path) -> Result<Self, ConfigError> {
+        let fail = |key: &str, problem: String| ConfigError::Value {
+            path: path.to_owned(),
+            key: key.to_owned(),
+            problem,
+        };
+        let base = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let base = std::path::absolute(base).map_err(|e| fail("path", e.to_string()))?;
+        let cluster = ClusterFile {
+            device: file.device.clone(),
+            link: file.link.clone(),
+            links: file.links.clone(),
+        };
+        let cluster = Cluster::try_from(cluster).map_err(|e| fail("device", e.to_string()))?;
+        if file.pipeline.is_empty() {
+            let devices = cluster.devices().iter().map(|device| device.name.clone()).collect();
+            file.pipeline.push(PipelineFile { devices, layers: None, microbatches: None });
+        }
+        let model = &file.model;
+        // The smallest vocabulary that a model can have stands in until the text is known.
+        let model = GptConfig::new(
+            2,
+            model.context,
+            model.width,
+            model.heads,
+            model.layers,
+            model.tied,
+            model.bias,
+        )
+        .map_err(|e| fail("model", e.to_string()))?;
+        Ok(Self {
+            path: path.to_owned(),
+            profile: file.profile.as_ref().map(|profile| base.join(profile)),
+            data: data(&file, &base, &fail)?,
+            settings: settings(&file, &fail)?,
+            global_batch: file.train.global_batch,
+            microbatch: microbatch(&file, &fail)?,
+            validation_windows: file.train.validation_windows,
+            plan: plan(&file, &cluster, &fail)?,
+            launch: launch(&file, &cluster, &fail)?,
+            model,
+            cluster,
+            file,
+        })
+    }
+
+    /// Micro-batches of a step.
+    pub fn n_microbatches(&self) -> u32 {
+        self.global_batch / self.microbatch
+    }
+
+    /// The text of the resolved configuration: all defaults written out, paths absolute, so that
+    /// it means the same wherever it is read.
+    pub fn to_toml(&self) -> String {
+        let mut file = self.file.clone();
+        let absolute = |path: &String| self.data.base.join(path).display().to_string();
+        file.data.path = Paths::Many(self.data.paths.iter().map(absolute).collect());
+        file.profile = self.profile.as_ref().map(|profile| profile.display().to_string());
+        toml::to_string(&file).expect("the file was read from TOML, so it can be written as TOML")
+    }
+
+    /// Hash of everything that all ranks must agree on: the resolved configuration without the
+    /// places of files and without how workers are started.
+    pub fn hash(&self) -> String {
+        let mut file = self.file.clone();
+        file.data.path = Paths::Many(Vec::new());
+        file.profile = None;
+        file.launch = super::file::LaunchFile::default();
+        let text = toml::to_string(&file).expect("the file was read from TOML");
+        let digest = Sha256::digest(text.as_bytes());
+        digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+/// Makes the error of a key.
+type Fail<'a> = dyn Fn(&str, String) -> ConfigError + 'a;
+
+fn data(file: &ConfigFile, base: &Path, fail: &Fail) -> Result<DataConfig, ConfigError> {
+    let paths = match &file.data.path {
+        Paths::One(path) => vec![path.clone()],
+        Paths::Many(paths) => paths.clone(),
+    };
+    if paths.is_empty() {
+        let problem = "no text; give a file, a folder or a list of them, such as \
+                       --set data.path=FILE";
+        return Err(fail("data.path", problem.to_owned()));
+    }
+    let validation = file.data.validation;
+    if !(0.0..=0.5).contains(&validation) || validation == 0.0 {
+        let problem = format!("{validation} is not a share above 0 and at most 0.5");
+        return Err(fail("data.validation", problem));
+    }
+    let tokenizer = match file.data.tokenizer {
+        TokenizerWord::Byte => TokenizerKind::Byte,
+        TokenizerWord::Char => TokenizerKind::Char,
+    };
+    Ok(DataConfig { paths, base: base.to_owned(), tokenizer, validation })
+}
+
+fn microbatch(file: &ConfigFile, fail: &Fail) -> Result<u32, ConfigError> {
+    let (global, micro) = (file.train.global_batch, file.train.microbatch);
+    if micro == 0 {
+        return Err(fail("train.microbatch", "0 sequences; at least 1 is needed".to_owned()));
+    }
+    if global == 0 || !global.is_multiple_of(micro) {
+        let below = global / micro * micro;
+        let problem = format!(
+            "{global} sequences do not divide into micro-batches of {micro}; use {} or {}",
+            below.max(micro),
+            below + micro + if below == 0 { micro } else { 0 }
+        );
+        return Err(fail("train.global_batch", problem));
+    }
+    if (global / micro) < file.pipeline.len() as u32 {
+        let problem = format!(
+            "{} micro-batches of {micro} for {} pipelines; each pipeline needs at least one",
+            global / micro,
+            file.pipeline.len()
+        );
+        return Err(fail("train.global_batch", problem));
+    }
+    Ok(micro)
+}
+
+fn settings(file: &ConfigFile, fail: &Fail) -> Result<Settings, ConfigError> {
+    let optimizer = &file.optimizer;
+    let positive = |key: &str, value: f64| match value > 0.0 && value.is_finite() {
+        true => Ok(()),
+        false => Err(fail(key, format!("{value} is not a number above 0"))),
+    };
+    let decay = |key: &str, value: f32| match (0.0..1.0).contains(&value) {
+        true => Ok(()),
+        false => Err(fail(key, format!("{value} is not at least 0 and below 1"))),
+    };
+    if file.train.steps == 0 {
+        return Err(fail("train.steps", "0 steps; at least 1 is needed".to_owned()));
+    }
+    positive("optimizer.learning_rate", optimizer.learning_rate)?;
+    if !(0.0..=optimizer.learning_rate).contains(&optimizer.learning_rate_floor) {
+        let problem = format!(
+            "{} is not between 0 and the learning rate, {}",
+            optimizer.learning_rate_floor, optimizer.learning_rate
+        );
+        return Err(fail("optimizer.learning_rate_floor", problem));
+    }
+    decay("optimizer.beta1", optimizer.beta1)?;
+    decay("optimizer.beta2", optimizer.beta2)?;
+    positive("optimizer.epsilon", f64::from(optimizer.epsilon))?;
+    if !(optimizer.weight_decay >= 0.0 && optimizer.weight_decay.is_finite()) {
+        let problem = format!("{} is not a number of at least 0", optimizer.weight_decay);
+        return Err(fail("optimizer.weight_decay", problem));
+    }
+    // 0 is how a file says "do not clip": TOML has no null.
+    let clip_norm = file.train.clip_norm.filter(|&norm| norm != 0.0);
+    clip_norm.map_or(Ok(()), |norm| positive("train.clip_norm", norm))?;
+    Ok(Settings {
+        seed: file.seed,
+        steps: file.train.steps,
+        optimizer: match optimizer.kind {
+            OptimizerWord::Adamw => OptimizerSettings::AdamW {
+                beta1: optimizer.beta1,
+                beta2: optimizer.beta2,
+                epsilon: optimizer.epsilon,
+                weight_decay: optimizer.weight_decay,
+            },
+            OptimizerWord::Sgd => OptimizerSettings::Sgd,
+        },
+        learning_rate: LearningRate {
+            peak: optimizer.learning_rate,
+            floor: optimizer.learning_rate_floor,
+            warmup_steps: optimizer.warmup_steps,
+            steps: file.train.steps,
+        },
+        clip_norm,
+    })
+}
+
+fn plan(file: &ConfigFile, cluster: &Cluster, fail: &Fail) -> Result<PlanConfig, ConfigError> {
+    let kind = file.plan.schedule.parse().map_err(|e| fail("plan.schedule", format!("{e}")))?;
+    let names = || {
+        let names = cluster.devices().iter().map(|device| device.name.as_str());
+        names.collect::<Vec<_>>().join(", ")
+    };
+    let mut pipelines = Vec::new();
+    for (idx, pipeline) in file.pipeline.iter().enumerate() {
+        let key = |part: &str| format!("pipeline[{idx}].{part}");
+        if pipeline.devices.is_empty() {
+            return Err(fail(&key("devices"), "no devices; name at least one".to_owned()));
+        }
+        let device = |name: &String| {
+            cluster.device_named(name).ok_or_else(|| {
+                let problem = format!("there is no device `{name}`; the devices are {}", names());
+                fail(&key("devices"), problem)
+            })
+        };
+        let layers = pipeline.layers.as_ref().map(|layers| {
+            let ranges: Option<Vec<_>> = layers.iter().map(|text| layer_range(text)).collect();
+            ranges.filter(|ranges| ranges.len() == pipeline.devices.len()).ok_or_else(|| {
+                let n_stages = pipeline.devices.len();
+                let problem = format!(
+                    "{layers:?} is not one range a device, such as \"0..3\"; {n_stages} are needed"
+                );
+                fail(&key("layers"), problem)
+            })
+        });
+        pipelines.push(PipelineConfig {
+            devices: pipeline.devices.iter().map(device).collect::<Result<_, _>>()?,
+            layers: layers.transpose()?,
+            microbatches: pipeline.microbatches,
+        });
+    }
+    Ok(PlanConfig { kind, pipelines })
+}
+
+fn layer_range(text: &str) -> Option<Range<u32>> {
+    let (start, end) = text.split_once("..")?;
+    Some(start.trim().parse().ok()?..end.trim().parse().ok()?)
+}
+
+fn launch(file: &ConfigFile, cluster: &Cluster, fail: &Fail) -> Result<LaunchConfig, ConfigError> {
+    let launch = &file.launch;
+    let bind = launch
+        .bind
+        .parse()
+        .map_err(|_| fail("launch.bind", format!("`{}` is not an IP address", launch.bind)))?;
+    let join_timeout =
+        launch.join_timeout.parse().map_err(|e| fail("launch.join_timeout", format!("{e}")))?;
+    let n_ranks = cluster.devices().len();
+    if let Some(rank) = launch.external_ranks.iter().find(|&&rank| rank as usize >= n_ranks) {
+        let problem = format!("there is no rank {rank}; the ranks are 0..{n_ranks}");
+        return Err(fail("launch.external_ranks", problem));
+    }
+    Ok(LaunchConfig {
+        bind,
+        port: launch.port,
+        external_ranks: launch.external_ranks.clone(),
+        join_timeout,
+    })
+}

@@ -1,0 +1,180 @@
+//! The configuration as it is written.
+
+use cavalcade_cluster::{DeviceFile, LinkFile, PairLinkFile};
+use serde::{Deserialize, Serialize};
+
+/// The whole file. Every key is optional but `[[device]]` and `[[pipeline]]`.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ConfigFile {
+    #[serde(default)]
+    pub(super) seed: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) profile: Option<String>,
+    #[serde(default)]
+    pub(super) model: ModelFile,
+    #[serde(default)]
+    pub(super) data: DataFile,
+    #[serde(default)]
+    pub(super) train: TrainFile,
+    #[serde(default)]
+    pub(super) optimizer: OptimizerFile,
+    #[serde(default)]
+    pub(super) plan: PlanFile,
+    #[serde(default)]
+    pub(super) launch: LaunchFile,
+    #[serde(default)]
+    pub(super) pipeline: Vec<PipelineFile>,
+    #[serde(default)]
+    pub(super) device: Vec<DeviceFile>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) link: Option<LinkFile>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) links: Vec<PairLinkFile>,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct ModelFile {
+    pub(super) layers: usize,
+    pub(super) width: usize,
+    pub(super) heads: usize,
+    pub(super) context: usize,
+    pub(super) tied: bool,
+    pub(super) bias: bool,
+}
+
+impl Default for ModelFile {
+    fn default() -> Self {
+        Self { layers: 6, width: 128, heads: 4, context: 128, tied: true, bias: false }
+    }
+}
+
+/// One path or several.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(untagged, expecting = "a path or a list of paths")]
+pub(super) enum Paths {
+    One(String),
+    Many(Vec<String>),
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct DataFile {
+    pub(super) path: Paths,
+    pub(super) tokenizer: TokenizerWord,
+    pub(super) validation: f64,
+}
+
+impl Default for DataFile {
+    fn default() -> Self {
+        Self { path: Paths::Many(Vec::new()), tokenizer: TokenizerWord::Char, validation: 0.05 }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum TokenizerWord {
+    Byte,
+    Char,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct TrainFile {
+    pub(super) steps: u64,
+    pub(super) global_batch: u32,
+    pub(super) microbatch: u32,
+    pub(super) clip_norm: Option<f64>,
+    pub(super) validation_windows: u32,
+}
+
+impl Default for TrainFile {
+    fn default() -> Self {
+        Self {
+            steps: 200,
+            global_batch: 32,
+            microbatch: 4,
+            clip_norm: Some(1.0),
+            validation_windows: 64,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct OptimizerFile {
+    pub(super) kind: OptimizerWord,
+    pub(super) learning_rate: f64,
+    pub(super) learning_rate_floor: f64,
+    pub(super) warmup_steps: u64,
+    pub(super) beta1: f32,
+    pub(super) beta2: f32,
+    pub(super) epsilon: f32,
+    pub(super) weight_decay: f32,
+}
+
+impl Default for OptimizerFile {
+    fn default() -> Self {
+        Self {
+            kind: OptimizerWord::Adamw,
+            learning_rate: 3e-3,
+            learning_rate_floor: 3e-4,
+            warmup_steps: 20,
+            beta1: 0.9,
+            beta2: 0.95,
+            epsilon: 1e-8,
+            weight_decay: 0.1,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum OptimizerWord {
+    Adamw,
+    Sgd,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct PlanFile {
+    pub(super) schedule: String,
+}
+
+impl Default for PlanFile {
+    fn default() -> Self {
+        Self { schedule: "1f1b".to_owned() }
+    }
+}
+
+/// A replica: its devices in the order of its stages. What is left out is planned.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PipelineFile {
+    pub(super) devices: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) layers: Option<Vec<String>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) microbatches: Option<u32>,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct LaunchFile {
+    pub(super) bind: String,
+    pub(super) port: u16,
+    pub(super) external_ranks: Vec<u32>,
+    pub(super) join_timeout: String,
+}
+
+impl Default for LaunchFile {
+    fn default() -> Self {
+        Self {
+            bind: "127.0.0.1".to_owned(),
+            port: 0,
+            external_ranks: Vec::new(),
+            join_timeout: "60 s".to_owned(),
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! The configuration of a run: one TOML file, with the same words as the library's types.
+//!
+//! `file` is what is written (serde, defaults, unknown keys refused); `checked` is what is meant.
+//! `--set key=value` changes the written form before it is read, so that a wrong override gets
+//! the same message as a wrong line.
+
+mod checked;
+mod error;
+mod file;
+mod overrides;
+
+pub use checked::{Config, DataConfig, LaunchConfig, PipelineConfig, PlanConfig, TokenizerKind};
+pub use error::ConfigError;

@@ -1,0 +1,249 @@
+//! Everything that is known before the first step: text, model, profile, plan, schedule, and
+//! what the simulator says about them.
+
+use crate::config::Config;
+use crate::error::Error;
+use crate::text::Text;
+use cavalcade_lower::{OpCosts, lower};
+use cavalcade_model::{GptConfig, Model};
+use cavalcade_plan::{Pipeline, Plan, Stage};
+use cavalcade_planner::{PartitionError, Shares, partition, shares};
+use cavalcade_profile::{Pass, Profile};
+use cavalcade_runtime::{Hello, Job};
+use cavalcade_schedule::{CheckError, Options, check};
+use cavalcade_sim::{Prediction, ProfiledCosts, predict};
+use cavalcade_units::{Bytes, DeviceId, Nanos};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A run that is ready to start.
+pub struct Prepared {
+    /// What was asked for.
+    pub config: Config,
+    /// The model, its vocabulary known.
+    pub model: GptConfig,
+    /// The text.
+    pub text: Text,
+    /// Measured times.
+    pub profile: Profile,
+    /// What goes where.
+    pub plan: Plan,
+    /// What the ranks are given.
+    pub job: Job,
+    /// What a step will be like.
+    pub prediction: Prediction,
+}
+
+/// The model of `config` over the tokens of `text`.
+pub(crate) fn model(config: &Config, text: &Text) -> Result<GptConfig, Error> {
+    let mut model = config.model.clone();
+    model.vocab = text.tokenizer().vocab_size();
+    model.check()?;
+    Ok(model)
+}
+
+/// What a rank of this run introduces itself with.
+pub(crate) fn hello(config: &Config, text: &Text) -> Hello {
+    Hello {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        config_hash: config.hash(),
+        corpus_hash: text.hash().to_owned(),
+    }
+}
+
+impl Prepared {
+    /// Plans, lowers, checks and simulates.
+    ///
+    /// # Errors
+    /// If what the configuration fixes does not fit together, or nothing fits into memory.
+    pub fn new(config: Config, text: Text, profile: Profile) -> Result<Self, Error> {
+        let model = model(&config, &text)?;
+        let network = Model::gpt(&model);
+        fits(&config, &model, &network, &profile)?;
+        let plan = make_plan(&config, &network, &profile)?;
+        let job = job(&config, &model, &text, &plan, &profile).map_err(Error::Schedule)?;
+        let costs = ProfiledCosts::new((*job.costs).clone());
+        let prediction =
+            predict(&job.schedule, &costs).map_err(|stalled| Error::NoPlan(stalled.to_string()))?;
+        Ok(Self { config, model, text, profile, plan, job, prediction })
+    }
+
+    /// The plan's text form.
+    pub fn plan_text(&self) -> String {
+        self.plan.to_toml(&cluster_names(&self.config))
+    }
+}
+
+/// The job of `plan`: the same on every rank that is given the same texts.
+pub(crate) fn job(
+    config: &Config,
+    model: &GptConfig,
+    text: &Text,
+    plan: &Plan,
+    profile: &Profile,
+) -> Result<Job, CheckError> {
+    let settings = config.settings.clone();
+    let network = Model::gpt(model);
+    let options = Options { clip_gradients: settings.clip_norm.is_some() };
+    let schedule = lower(plan, &network, config.cluster.devices().len(), options);
+    let costs = OpCosts::new(&schedule, &network, profile, &config.cluster);
+    let schedule = check(schedule, Some(&costs))?;
+    Ok(Job {
+        config: model.clone(),
+        model: Arc::new(network),
+        settings,
+        microbatch_size: plan.microbatch_size(),
+        schedule: Arc::new(schedule),
+        costs: Arc::new(costs),
+        tokens: text.train(),
+    })
+}
+
+/// Whether the profile is one of this model at this micro-batch size.
+fn fits(
+    config: &Config,
+    model: &GptConfig,
+    network: &Model,
+    profile: &Profile,
+) -> Result<(), Error> {
+    let expected =
+        (model.fingerprint(), config.microbatch, model.context as u32, network.layers.len());
+    let found =
+        (profile.model.clone(), profile.microbatch_size, profile.sequence, profile.layers.len());
+    if found == expected {
+        return Ok(());
+    }
+    let path = config.profile.clone().unwrap_or_else(|| config.path.clone());
+    let problem = format!(
+        "the profile is of model {}, micro-batch {}, sequence {}; the run has model {}, \
+         micro-batch {}, sequence {}; measure it again with `cavalcade probe`",
+        found.0, found.1, found.2, expected.0, expected.1, expected.2
+    );
+    Err(Error::Plan { path, problem })
+}
+
+/// What the configuration fixes, completed by the exact rules: layers by dynamic programming over
+/// the slowest stage under memory, shares of micro-batches by the time that each pipeline takes.
+fn make_plan(config: &Config, network: &Model, profile: &Profile) -> Result<Plan, Error> {
+    let kind = config.plan.kind;
+    let mut stages: Vec<Vec<Stage>> = Vec::new();
+    for (idx, pipeline) in config.plan.pipelines.iter().enumerate() {
+        let layers = match &pipeline.layers {
+            Some(layers) => layers.clone(),
+            None => cut(config, network, profile, idx)?,
+        };
+        let pairs = pipeline.devices.iter().zip(layers);
+        stages.push(pairs.map(|(&device, layers)| Stage::new(device, layers)).collect());
+    }
+    let microbatches = split(config, profile, &stages)?;
+    let pipelines = stages.into_iter().zip(microbatches);
+    Plan::new(
+        pipelines.map(|(stages, microbatches)| Pipeline::new(stages, microbatches)).collect(),
+        config.microbatch,
+        kind,
+        network.n_layers(),
+        config.cluster.devices().len(),
+    )
+    .map_err(|e| Error::Plan { path: config.path.clone(), problem: e.to_string() })
+}
+
+/// The layers of pipeline `idx` by the exact rule.
+fn cut(
+    config: &Config,
+    network: &Model,
+    profile: &Profile,
+    idx: usize,
+) -> Result<Vec<Range<u32>>, Error> {
+    let devices = &config.plan.pipelines[idx].devices;
+    let n_layers = network.n_layers();
+    if devices.len() > n_layers as usize {
+        let problem = format!(
+            "pipeline[{idx}] has {} devices for {n_layers} layers (embedding, blocks, head); each \
+             needs at least one layer",
+            devices.len()
+        );
+        return Err(Error::Plan { path: config.path.clone(), problem });
+    }
+    let speed = |stage: usize| config.cluster.device(devices[stage]).speed.unwrap_or(1.0);
+    let time = |stage: usize, layer: u32| both_passes(profile, layer..layer + 1, speed(stage));
+    // The most micro-batches that a stage can be given: what the rule must leave room for.
+    let microbatches = config.plan.pipelines[idx].microbatches.unwrap_or(config.n_microbatches());
+    let bytes = |stage: usize, layers: Range<u32>| {
+        let n_stages = devices.len() as u32;
+        let in_flight = config.plan.kind.in_flight(stage as u32, n_stages, microbatches);
+        stage_bytes(network, profile, layers, in_flight)
+    };
+    let capacity: Vec<Option<Bytes>> =
+        devices.iter().map(|&device| config.cluster.device(device).memory).collect();
+    let cuts = partition(&time, &bytes, &capacity, n_layers);
+    cuts.map_err(|error: PartitionError| {
+        let names: Vec<&str> =
+            devices.iter().map(|&device| config.cluster.device(device).name.as_str()).collect();
+        Error::NoPlan(format!("pipeline[{idx}] ({}): {error}", names.join(", ")))
+    })
+}
+
+fn both_passes(profile: &Profile, layers: Range<u32>, speed: f64) -> Nanos {
+    profile.pass_time(Pass::Forward, layers.clone(), speed)
+        + profile.pass_time(Pass::Backward, layers, speed)
+}
+
+/// Memory of a stage: what the check will bound, without the messages under way.
+fn stage_bytes(network: &Model, profile: &Profile, layers: Range<u32>, in_flight: u32) -> Bytes {
+    let params = network.params_of(layers.clone());
+    let n_params: usize = params.iter().map(|param| param.spec.n_values()).sum();
+    profile.base
+        + Bytes(n_params as u64 * profile.param_bytes.total())
+        + profile.saved(layers.clone()) * u64::from(in_flight)
+        + profile.workspace(layers)
+}
+
+/// Micro-batches by pipeline: those that are fixed, and the rest by the exact rule.
+fn split(config: &Config, profile: &Profile, stages: &[Vec<Stage>]) -> Result<Vec<u32>, Error> {
+    let total = config.n_microbatches();
+    let fixed: Vec<Option<u32>> =
+        config.plan.pipelines.iter().map(|pipeline| pipeline.microbatches).collect();
+    let sum_fixed: u32 = fixed.iter().flatten().sum();
+    let free: Vec<usize> = (0..fixed.len()).filter(|&idx| fixed[idx].is_none()).collect();
+    let left = total
+        .checked_sub(sum_fixed)
+        .filter(|&left| if free.is_empty() { left == 0 } else { left as usize >= free.len() });
+    let Some(left) = left else {
+        let problem = format!(
+            "pipelines are given {sum_fixed} micro-batches and {} more need at least one each, \
+             but train.global_batch / train.microbatch is {total}",
+            free.len()
+        );
+        return Err(Error::Plan { path: config.path.clone(), problem });
+    };
+    let load = |idx: usize| {
+        let times: Vec<Nanos> = stages[idx]
+            .iter()
+            .map(|stage| {
+                let speed = config.cluster.device(stage.device()).speed.unwrap_or(1.0);
+                both_passes(profile, stage.layers(), speed)
+            })
+            .collect();
+        Shares {
+            slowest: times.iter().copied().max().unwrap_or_default(),
+            fill: times.iter().copied().sum(),
+        }
+    };
+    let loads: Vec<Shares> = free.iter().map(|&idx| load(idx)).collect();
+    let mut found = if free.is_empty() { Vec::new() } else { shares(&loads, left) }.into_iter();
+    Ok(fixed
+        .into_iter()
+        .map(|fixed| fixed.or_else(|| found.next()).expect("one share for each free pipeline"))
+        .collect())
+}
+
+/// The names of all devices, by id.
+pub(crate) fn cluster_names(config: &Config) -> Vec<&str> {
+    config.cluster.devices().iter().map(|device| device.name.as_str()).collect()
+}
+
+/// The devices of a run that have work, by rank.
+pub(crate) fn device_names(prepared: &Prepared) -> Vec<String> {
+    let name = |device: DeviceId| prepared.config.cluster.device(device).name.clone();
+    prepared.job.devices().into_iter().map(name).collect()
+}

@@ -1,0 +1,111 @@
+//! The folder that a run leaves behind. Every file but the growing `metrics.jsonl` is written to
+//! a temporary name and renamed, so that none is ever half there.
+
+use crate::error::Error;
+use crate::generate;
+use crate::prepare::Prepared;
+use crate::report::{StepMetrics, Summary};
+use cavalcade_checkpoint::{Metadata, Tensor, Tensors, atomic_write};
+use cavalcade_model::Model;
+use cavalcade_runtime::Values;
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// A run's folder.
+pub struct RunFolder {
+    path: PathBuf,
+    metrics: File,
+}
+
+impl RunFolder {
+    /// Makes the folder and writes what is known before the first step: `config.toml`,
+    /// `profile.json`, `plan.toml`, `schedule.txt`, an empty `metrics.jsonl`.
+    ///
+    /// # Errors
+    /// If the folder is there and not empty, or anything cannot be written; what was made is then
+    /// taken away again.
+    pub fn create(path: &Path, prepared: &Prepared) -> Result<Self, Error> {
+        let existed = path.exists();
+        let fail = |reason: String| Error::Unwritable { path: path.to_owned(), reason };
+        let is_taken =
+            existed && std::fs::read_dir(path).map_err(|e| fail(e.to_string()))?.next().is_some();
+        if is_taken {
+            return Err(fail("it is there already and not empty; name another folder".to_owned()));
+        }
+        std::fs::create_dir_all(path).map_err(|e| fail(e.to_string()))?;
+        let made = Self::fill(path, prepared);
+        if made.is_err() && !existed {
+            // Nothing half-written stays; if even this fails, the first error says more.
+            let _ = std::fs::remove_dir_all(path);
+        }
+        made
+    }
+
+    fn fill(path: &Path, prepared: &Prepared) -> Result<Self, Error> {
+        let write = |name: &str, text: &str| write(&path.join(name), text.as_bytes());
+        write("config.toml", &prepared.config.to_toml())?;
+        write("profile.json", &prepared.profile.to_json())?;
+        write("plan.toml", &prepared.plan_text())?;
+        write("schedule.txt", &prepared.job.schedule.schedule().to_string())?;
+        let metrics = path.join("metrics.jsonl");
+        let file = File::create(&metrics)
+            .map_err(|e| Error::Unwritable { path: metrics, reason: e.to_string() })?;
+        Ok(Self { path: path.to_owned(), metrics: file })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Adds a line to `metrics.jsonl`, whole or not at all.
+    pub(crate) fn add_metrics(&mut self, metrics: &StepMetrics) -> Result<(), Error> {
+        let mut line = serde_json::to_string(metrics).expect("numbers and no maps");
+        line.push('\n');
+        self.metrics.write_all(line.as_bytes()).map_err(|e| Error::Unwritable {
+            path: self.path.join("metrics.jsonl"),
+            reason: e.to_string(),
+        })
+    }
+
+    /// Writes `model/`: description, weights, tokenizer.
+    pub(crate) fn write_model(&self, prepared: &Prepared, weights: Values) -> Result<(), Error> {
+        let folder = self.path.join("model");
+        std::fs::create_dir_all(&folder)
+            .map_err(|e| Error::Unwritable { path: folder.clone(), reason: e.to_string() })?;
+        write(&folder.join(generate::CONFIG), prepared.model.to_json().as_bytes())?;
+        let tokenizer = prepared.text.tokenizer().to_json();
+        write(&folder.join(generate::TOKENIZER), tokenizer.as_bytes())?;
+        let tensors = tensors(&prepared.job.model, weights);
+        let metadata = Metadata::from([("format".to_owned(), "pt".to_owned())]);
+        Ok(cavalcade_checkpoint::write(&folder.join(generate::WEIGHTS), &tensors, &metadata)?)
+    }
+
+    /// Writes `summary.json`.
+    pub(crate) fn write_summary(&self, summary: &Summary) -> Result<(), Error> {
+        let text = serde_json::to_string_pretty(summary).expect("numbers and strings");
+        write(&self.path.join("summary.json"), (text + "\n").as_bytes())
+    }
+
+    /// Writes `trace.json`.
+    pub(crate) fn write_trace(&self, trace: &serde_json::Value) -> Result<(), Error> {
+        write(&self.path.join("trace.json"), trace.to_string().as_bytes())
+    }
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    Ok(atomic_write(path, bytes)?)
+}
+
+/// Values with their logical shapes.
+fn tensors(model: &Model, mut weights: Values) -> Tensors {
+    let mut tensors = Tensors::new();
+    for param in model.params_of(0..model.n_layers()) {
+        if let Some(values) = weights.remove(&param.spec.name) {
+            let tensor = Tensor::new(param.spec.shape.clone(), values);
+            tensors.insert(param.spec.name.clone(), tensor);
+        }
+    }
+    tensors
+}

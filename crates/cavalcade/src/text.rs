@@ -1,0 +1,98 @@
+//! From files of text to tokens, split into training and validation.
+
+use crate::config::{DataConfig, TokenizerKind};
+use crate::error::Error;
+use cavalcade_data::{Batch, Corpus, Split, SplitRule, TokenSet, Tokenizer};
+use sha2::{Digest, Sha256};
+use std::sync::Arc;
+
+/// Tokens in a block of text that is held out as a whole.
+const VALIDATION_BLOCK: usize = 2048;
+/// Tokens in which a prompt is looked for.
+const PROMPT_WINDOW: usize = 2000;
+/// Characters of a prompt.
+const PROMPT_CHARS: usize = 24;
+/// Windows in one batch of the validation.
+const VALIDATION_BATCH: usize = 8;
+
+/// A text, tokenised and split.
+#[derive(Clone)]
+pub struct Text {
+    tokenizer: Tokenizer,
+    train: Arc<TokenSet>,
+    validation: Arc<TokenSet>,
+    hash: String,
+    n_files: usize,
+}
+
+impl Text {
+    /// Reads what `config` names; windows are of `context` tokens.
+    ///
+    /// # Errors
+    /// If a file is missing, unreadable, empty or not UTF-8, or the text is too short.
+    pub fn read(config: &DataConfig, context: usize) -> Result<Self, Error> {
+        let corpus = Corpus::read(&config.paths, &config.base)?;
+        let tokenizer = match config.tokenizer {
+            TokenizerKind::Byte => Tokenizer::bytes(),
+            TokenizerKind::Char => Tokenizer::chars(&corpus.text)?,
+        };
+        let tokens = tokenizer.encode(&corpus.text)?;
+        let digest = Sha256::digest(corpus.text.as_bytes());
+        let hash = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        let rule = SplitRule { fraction: config.validation, block: VALIDATION_BLOCK };
+        let Split { train, validation } = Split::new(&tokens, rule, context)?;
+        let n_files = corpus.files.len();
+        Ok(Self {
+            tokenizer,
+            train: Arc::new(train),
+            validation: Arc::new(validation),
+            hash,
+            n_files,
+        })
+    }
+
+    /// The tokenizer.
+    pub fn tokenizer(&self) -> &Tokenizer {
+        &self.tokenizer
+    }
+
+    /// Tokens to train on.
+    pub fn train(&self) -> Arc<TokenSet> {
+        Arc::clone(&self.train)
+    }
+
+    /// Files that were read.
+    pub fn n_files(&self) -> usize {
+        self.n_files
+    }
+
+    /// Hash of the text, by which ranks make sure that they read the same one.
+    pub fn hash(&self) -> &str {
+        &self.hash
+    }
+
+    /// Tokens of the training text.
+    pub fn n_train_tokens(&self) -> usize {
+        self.train.len()
+    }
+
+    /// The beginning of a line of held-out text: something to let a model continue.
+    pub fn prompt(&self) -> String {
+        let text = self
+            .tokenizer
+            .decode(&self.validation.tokens()[..PROMPT_WINDOW.min(self.validation.len())]);
+        let long_enough = |line: &&str| line.trim().chars().count() >= PROMPT_CHARS;
+        let line = text.lines().find(long_enough).unwrap_or(&text);
+        line.chars().take(PROMPT_CHARS).collect()
+    }
+
+    /// At most `n_windows` windows of held-out text, in batches.
+    pub(crate) fn validation_batches(&self, context: usize, n_windows: u32) -> Vec<Batch> {
+        let n_windows = self.validation.n_windows(context).min(n_windows.max(1) as usize);
+        let batch = |first: usize| {
+            let n = VALIDATION_BATCH.min(n_windows - first);
+            self.validation.windows(context, first, n)
+        };
+        (0..n_windows).step_by(VALIDATION_BATCH).map(batch).collect()
+    }
+}

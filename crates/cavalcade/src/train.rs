@@ -1,0 +1,263 @@
+//! A training run from a configuration to a folder with a model in it. The binary calls this and
+//! adds nothing but printing.
+
+use crate::config::Config;
+use crate::error::Error;
+use crate::generate::Generator;
+use crate::prepare::{self, Prepared};
+use crate::report::{RankSummary, StepMetrics, Summary, chrome_trace};
+use crate::run_folder::RunFolder;
+use crate::text::Text;
+use crate::verify::{Comparison, Verification};
+use cavalcade_model::Model;
+use cavalcade_plan::Plan;
+use cavalcade_profile::{Meter, Profile};
+use cavalcade_runtime::{
+    Interrupt, Launch, Observer, Place, StepSummary, Values, Welcome, launch, work,
+};
+use cavalcade_units::Nanos;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// Follows a run while it goes on.
+pub trait Follower {
+    /// The coordinator listens at `address`: whoever starts a rank by hand needs it.
+    fn listening(&mut self, address: SocketAddr);
+    /// A step is over.
+    fn step(&mut self, metrics: &StepMetrics);
+}
+
+/// Runs what was prepared.
+pub struct Trainer {
+    prepared: Prepared,
+    meter: Arc<dyn Meter>,
+    interrupt: Interrupt,
+}
+
+/// A finished run.
+pub struct Trained {
+    /// Predicted against measured.
+    pub summary: Summary,
+    /// The trained model.
+    pub generator: Generator,
+}
+
+impl Trainer {
+    /// A run of `prepared`, timed by `meter`, that ends when `interrupt` is raised.
+    pub fn new(prepared: Prepared, meter: Arc<dyn Meter>, interrupt: Interrupt) -> Self {
+        Self { prepared, meter, interrupt }
+    }
+
+    /// What will be run.
+    pub fn prepared(&self) -> &Prepared {
+        &self.prepared
+    }
+
+    /// Trains and fills `folder`.
+    ///
+    /// # Errors
+    /// The first thing that went wrong; no worker is left and no file is half-written.
+    pub fn train(
+        &self,
+        how: &Launch,
+        folder: &mut RunFolder,
+        follower: &mut dyn Follower,
+    ) -> Result<Trained, Error> {
+        let mut recorder = Recorder::new(&self.prepared, folder, follower);
+        let steps = self.prepared.config.settings.steps;
+        let weights = self.launch(how, self.welcome(steps, true, false), &mut recorder)?;
+        let (steps, last, overrun) = (recorder.steps, recorder.last, recorder.overrun);
+        let generator = Generator::new(
+            self.prepared.model.clone(),
+            self.prepared.text.tokenizer().clone(),
+            &weights,
+        )?;
+        let config = &self.prepared.config;
+        let context = self.prepared.model.context;
+        let held_out = self.prepared.text.validation_batches(context, config.validation_windows);
+        let val_loss = generator.loss(&held_out)?;
+        let measured = Measured { steps: &steps, last: last.as_ref(), overrun, val_loss };
+        let summary = measured.summary(&self.prepared);
+        folder.write_model(&self.prepared, weights)?;
+        let trace = chrome_trace(
+            &self.prepared.job.schedule,
+            &config.cluster,
+            &self.prepared.prediction.trace,
+            last.as_ref().map(|step| &step.trace),
+        );
+        folder.write_trace(&trace)?;
+        folder.write_summary(&summary)?;
+        Ok(Trained { summary, generator })
+    }
+
+    /// Runs `steps` steps beside one process on the whole batch.
+    ///
+    /// # Errors
+    /// If the run fails; a difference is no error but in the result.
+    pub fn verify(
+        &self,
+        how: &Launch,
+        steps: u64,
+        tolerance: f64,
+        follower: &mut dyn Follower,
+    ) -> Result<Verification, Error> {
+        let mut comparison = Comparison::new(&self.prepared, follower);
+        self.launch(how, self.welcome(steps, false, true), &mut comparison)?;
+        Ok(Verification::new(comparison.steps, tolerance))
+    }
+
+    fn launch(
+        &self,
+        how: &Launch,
+        welcome: Welcome,
+        observer: &mut dyn Observer,
+    ) -> Result<Values, Error> {
+        let prepared = &self.prepared;
+        let hello = prepare::hello(&prepared.config, &prepared.text);
+        let meter = Arc::clone(&self.meter);
+        Ok(launch(how, &prepared.job, hello, welcome, meter, &self.interrupt, observer)?)
+    }
+
+    fn welcome(&self, steps: u64, is_paced: bool, captures: bool) -> Welcome {
+        Welcome {
+            plan: self.prepared.plan_text(),
+            profile: self.prepared.profile.to_json(),
+            steps,
+            is_paced,
+            captures,
+        }
+    }
+}
+
+/// Works as one rank of a run whose coordinator is elsewhere.
+///
+/// # Errors
+/// Whatever ends the run on this rank.
+pub fn serve_rank(
+    config: &Config,
+    text: &Text,
+    place: &Place,
+    meter: Arc<dyn Meter>,
+) -> Result<(), Error> {
+    let model = prepare::model(config, text)?;
+    let network = Model::gpt(&model);
+    let hello = prepare::hello(config, text);
+    let cluster = &config.cluster;
+    let build = |welcome: &Welcome| {
+        let profile = Profile::from_json(&welcome.profile).map_err(|e| e.to_string())?;
+        let plan =
+            Plan::from_toml(&welcome.plan, &prepare::cluster_names(config), network.n_layers())
+                .map_err(|e| e.to_string())?;
+        prepare::job(config, &model, text, &plan, &profile).map_err(|e| e.to_string())
+    };
+    Ok(work(place, hello, cluster, meter, build)?)
+}
+
+/// Turns what the ranks report into metrics, and writes them.
+struct Recorder<'a> {
+    prepared: &'a Prepared,
+    folder: &'a mut RunFolder,
+    follower: &'a mut dyn Follower,
+    steps: Vec<StepMetrics>,
+    /// The latest step, with its trace.
+    last: Option<StepSummary>,
+    /// Time by which emulated devices were held up by the host, over all ranks and steps.
+    overrun: Nanos,
+}
+
+impl<'a> Recorder<'a> {
+    fn new(
+        prepared: &'a Prepared,
+        folder: &'a mut RunFolder,
+        follower: &'a mut dyn Follower,
+    ) -> Self {
+        Self { prepared, folder, follower, steps: Vec::new(), last: None, overrun: Nanos::ZERO }
+    }
+
+    fn metrics(&self, step: &StepSummary) -> StepMetrics {
+        let began = self.last.as_ref().map_or(step.trace.start(), |last| last.trace.end());
+        let step_time = step.trace.end().saturating_sub(began);
+        let per_step = self.prepared.job.global_batch() * self.prepared.model.context as u64;
+        let learning_rate = self.prepared.config.settings.learning_rate;
+        StepMetrics {
+            step: step.step + 1,
+            loss: step.loss,
+            grad_norm: step.grad_norm,
+            lr: learning_rate.at(step.step),
+            tokens: (step.step + 1) * per_step,
+            step_ms: step_time.as_millis_f64(),
+            tokens_per_s: per_step as f64 / step_time.as_secs_f64().max(1e-9),
+            bubble: step.trace.bubble_fraction(&self.prepared.job.schedule, step_time),
+        }
+    }
+}
+
+impl Observer for Recorder<'_> {
+    fn listening(&mut self, address: SocketAddr) {
+        self.follower.listening(address);
+    }
+
+    fn step(&mut self, step: &StepSummary) -> Result<(), String> {
+        let metrics = self.metrics(step);
+        self.folder.add_metrics(&metrics).map_err(|e| e.to_string())?;
+        self.follower.step(&metrics);
+        self.steps.push(metrics);
+        self.overrun += step.overrun.iter().copied().sum();
+        self.last = Some(step.clone());
+        Ok(())
+    }
+}
+
+/// What was measured over a run.
+struct Measured<'a> {
+    steps: &'a [StepMetrics],
+    last: Option<&'a StepSummary>,
+    overrun: Nanos,
+    val_loss: f64,
+}
+
+impl Measured<'_> {
+    fn summary(&self, prepared: &Prepared) -> Summary {
+        let prediction = &prepared.prediction;
+        let seconds = self.steps.iter().map(|step| step.step_ms).sum::<f64>() / 1e3;
+        // The first step also fills caches and the allocator; with a single one it has to do.
+        let steady = if self.steps.len() > 1 { &self.steps[1..] } else { self.steps };
+        let devices = prepared.job.devices();
+        let available = seconds * devices.len() as f64;
+        let ranks = prepare::device_names(prepared).into_iter().zip(&devices).enumerate();
+        let peaks = self.last.map(|last| &last.peak_bytes[..]).unwrap_or_default();
+        Summary {
+            version: 1,
+            steps: self.steps.len() as u64,
+            first_loss: self.steps.first().map_or(f64::NAN, |step| step.loss),
+            final_loss: self.steps.last().map_or(f64::NAN, |step| step.loss),
+            val_loss: self.val_loss,
+            tokens_per_s: self.steps.last().map_or(0.0, |step| step.tokens as f64) / seconds,
+            predicted_step_ms: prediction.step_time.as_millis_f64(),
+            measured_step_ms: median(steady.iter().map(|step| step.step_ms)),
+            predicted_bubble: prediction.bubble_fraction,
+            measured_bubble: median(steady.iter().map(|step| step.bubble)),
+            seconds,
+            host_overrun: self.overrun.as_secs_f64() / available.max(1e-9),
+            ranks: ranks
+                .map(|(rank, (device, id))| RankSummary {
+                    rank: rank as u32,
+                    device,
+                    predicted_peak_bytes: prediction.peak_bytes[id.idx()].0,
+                    measured_peak_bytes: peaks.get(rank).map_or(0, |bytes| bytes.0),
+                })
+                .collect(),
+        }
+    }
+}
+
+/// The middle value, or the mean of the two in the middle; not a number if there is none.
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    match values.len() {
+        0 => f64::NAN,
+        n if n % 2 == 1 => values[n / 2],
+        n => f64::midpoint(values[n / 2 - 1], values[n / 2]),
+    }
+}

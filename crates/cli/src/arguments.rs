@@ -1,0 +1,116 @@
+//! What can be said on the command line. Help texts are the documentation of each flag.
+
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+
+/// Train neural networks on whatever devices you have.
+///
+/// One tool that measures devices, plans how to split the work, predicts time and memory, trains
+/// over several worker processes, and shows predicted and measured side by side.
+///
+/// Exit codes: 0 ok, 1 the check failed, 2 bad input, 3 no plan fits, 4 the run failed.
+#[derive(Debug, Parser)]
+#[command(name = "cavalcade", version, max_term_width = 100)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Train a model over worker processes, one a device
+    Train(Train),
+    /// Compare a planned run with one process on the whole batch
+    Verify(Verify),
+    /// Continue a text with a trained model
+    Generate(Generate),
+    /// Measure layers and links on this machine and write a profile
+    Probe(Probe),
+    /// Be one rank of a run that is started elsewhere
+    ///
+    /// The place is read from the environment, as launchers set it: RANK, WORLD_SIZE, MASTER_ADDR,
+    /// MASTER_PORT, and the run's secret from CAVALCADE_SECRET_FILE (a file) or CAVALCADE_SECRET.
+    Worker(Worker),
+}
+
+/// A configuration file and changes to it.
+#[derive(Args, Debug)]
+pub(crate) struct ConfigArguments {
+    /// Configuration (TOML); without one, examples/motley.toml here or in a folder above
+    pub(crate) config: Option<PathBuf>,
+    /// Override a value, such as train.steps=50 or data.path=FILE; may be repeated
+    ///
+    /// Paths are relative to the current folder.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Train {
+    #[command(flatten)]
+    pub(crate) config: ConfigArguments,
+    /// Folder for the results; by default runs/NAME-N in the current folder
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Print one JSON object a step and the summary, and nothing else
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Verify {
+    #[command(flatten)]
+    pub(crate) config: ConfigArguments,
+    /// Steps to compare
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) steps: u64,
+    /// Largest relative difference that passes
+    #[arg(long, default_value_t = 1e-5)]
+    pub(crate) tolerance: f64,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Generate {
+    /// Folder with config.json, model.safetensors and tokenizer.json: RUN/model
+    #[arg(long, value_name = "DIR")]
+    pub(crate) model: PathBuf,
+    /// Text to continue
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) prompt: String,
+    /// Tokens to add
+    #[arg(long, default_value_t = 200)]
+    pub(crate) tokens: usize,
+    /// 0 takes the likeliest token; higher is freer
+    #[arg(long, default_value_t = 0.8)]
+    pub(crate) temperature: f64,
+    /// Choose among this many likeliest tokens; 0 for all
+    #[arg(long, default_value_t = 0)]
+    pub(crate) top_k: usize,
+    /// Seed of the choices
+    #[arg(long, default_value_t = 0)]
+    pub(crate) seed: u64,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Probe {
+    #[command(flatten)]
+    pub(crate) config: ConfigArguments,
+    /// Where to write the profile
+    #[arg(long, value_name = "FILE", default_value = "profile.json")]
+    pub(crate) out: PathBuf,
+    /// Print the profile as JSON too
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Worker {
+    #[command(flatten)]
+    pub(crate) config: ConfigArguments,
+}

@@ -1,0 +1,23 @@
+//! One module a command.
+
+mod generate;
+mod input;
+mod probe;
+mod progress;
+mod train;
+mod verify;
+mod worker;
+
+use crate::arguments::Command;
+use anyhow::Result;
+
+/// Runs a command; returns its exit code.
+pub(crate) fn run(command: Command) -> Result<u8> {
+    match command {
+        Command::Train(arguments) => train::run(&arguments),
+        Command::Verify(arguments) => verify::run(&arguments),
+        Command::Generate(arguments) => generate::run(&arguments),
+        Command::Probe(arguments) => probe::run(&arguments),
+        Command::Worker(arguments) => worker::run(&arguments),
+    }
+}

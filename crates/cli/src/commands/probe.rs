@@ -1,0 +1,57 @@
+//! `cavalcade probe`: measures this machine and writes a profile.
+
+use super::input;
+use crate::arguments::Probe;
+use crate::{exit, output};
+use anyhow::Result;
+use cavalcade::{Error, Text, probe};
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// Parts that `probe` announces.
+const N_PARTS: u64 = 3;
+
+pub(crate) fn run(arguments: &Probe) -> Result<u8> {
+    let config = input::config(&arguments.config)?;
+    let (meter, _) = input::meter();
+    let text = Text::read(&config.data, config.model.context)?;
+    let bar = if output::is_watched() { ProgressBar::new(N_PARTS) } else { ProgressBar::hidden() };
+    if let Ok(style) = ProgressStyle::with_template("measuring {msg:10} {bar:20} {pos}/{len}") {
+        bar.set_style(style);
+    }
+    let profile = probe(&config, &text, &*meter, &mut |part| {
+        bar.set_message(part.to_owned());
+        bar.inc(1);
+    })?;
+    bar.finish_and_clear();
+    profile.write(&arguments.out).map_err(Error::from)?;
+    if arguments.json {
+        output::print(profile.to_json().trim_end());
+        return Ok(exit::OK);
+    }
+    let rows: Vec<Vec<String>> = profile
+        .layers
+        .iter()
+        .map(|layer| {
+            vec![
+                layer.name.clone(),
+                layer.forward.to_string(),
+                layer.backward.to_string(),
+                layer.saved.to_string(),
+                layer.workspace.to_string(),
+            ]
+        })
+        .collect();
+    output::print(&output::table(&["layer", "forward", "backward", "saved", "workspace"], &rows));
+    output::print(&format!(
+        "\nmicro-batch {} x {} tokens, one thread; optimizer {} a million parameters; \
+         loopback {} and {}; {} an op beside its arithmetic\nwritten to {}",
+        profile.microbatch_size,
+        profile.sequence,
+        profile.optimizer_per_million,
+        profile.loopback.latency,
+        profile.loopback.bandwidth,
+        profile.op_overhead,
+        arguments.out.display(),
+    ));
+    Ok(exit::OK)
+}

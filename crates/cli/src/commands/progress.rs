@@ -1,0 +1,90 @@
+//! What is shown while a run goes on: a bar for a person, lines for a log, JSON for a program.
+
+use crate::output;
+use cavalcade::{Follower, StepMetrics};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::net::SocketAddr;
+
+/// A log gets about this many lines a run.
+const LOG_LINES: u64 = 20;
+
+/// Shows nothing but what a person must know.
+pub(crate) struct Quiet;
+
+impl Follower for Quiet {
+    fn listening(&mut self, _: SocketAddr) {}
+    fn step(&mut self, _: &StepMetrics) {}
+}
+
+/// A progress bar, or plain lines where nobody watches.
+pub(crate) struct Progress {
+    bar: Option<ProgressBar>,
+    steps: u64,
+    external_ranks: Vec<u32>,
+}
+
+impl Progress {
+    pub(crate) fn new(steps: u64, external_ranks: Vec<u32>) -> Self {
+        let bar = output::is_watched().then(|| {
+            let bar = ProgressBar::new(steps);
+            let template = "step {pos}/{len} {bar:24} {msg}  ETA {eta}";
+            if let Ok(style) = ProgressStyle::with_template(template) {
+                bar.set_style(style);
+            }
+            bar
+        });
+        Self { bar, steps, external_ranks }
+    }
+
+    pub(crate) fn finish(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish();
+        }
+    }
+}
+
+impl Follower for Progress {
+    fn listening(&mut self, address: SocketAddr) {
+        if !self.external_ranks.is_empty() {
+            output::remark(&format!(
+                "waiting at {address} for ranks {:?}; start each with RANK, WORLD_SIZE, \
+                 MASTER_ADDR={} MASTER_PORT={} and the secret set: cavalcade worker CONFIG",
+                self.external_ranks,
+                address.ip(),
+                address.port()
+            ));
+        }
+    }
+
+    fn step(&mut self, metrics: &StepMetrics) {
+        let facts = format!(
+            "loss {:.3}  {:.0} tokens/s  bubble {:.0} %",
+            metrics.loss,
+            metrics.tokens_per_s,
+            metrics.bubble * 100.0
+        );
+        if let Some(bar) = &self.bar {
+            bar.set_position(metrics.step);
+            bar.set_message(facts);
+            return;
+        }
+        let every = self.steps.div_ceil(LOG_LINES).max(1);
+        if metrics.step == 1 || metrics.step % every == 0 || metrics.step == self.steps {
+            let left = (self.steps - metrics.step) as f64 * metrics.step_ms / 1e3;
+            let eta = format!("ETA {left:.0} s");
+            output::remark(&format!("step {}/{}  {facts}  {eta}", metrics.step, self.steps));
+        }
+    }
+}
+
+/// A JSON object a step, on standard output.
+pub(crate) struct JsonLines;
+
+impl Follower for JsonLines {
+    fn listening(&mut self, _: SocketAddr) {}
+    fn step(&mut self, metrics: &StepMetrics) {
+        if let Ok(line) = serde_json::to_string(metrics) {
+            output::print(&line);
+        }
+    }
+}

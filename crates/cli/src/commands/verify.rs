@@ -1,0 +1,76 @@
+//! `cavalcade verify`: the planned run against one process on the whole batch.
+
+use super::input;
+use super::progress::Quiet;
+use super::train::plan_table;
+use crate::arguments::Verify;
+use crate::{exit, output};
+use anyhow::{Context, Result};
+use cavalcade::Trainer;
+
+pub(crate) fn run(arguments: &Verify) -> Result<u8> {
+    let mut config = input::config(&arguments.config)?;
+    config.settings.steps = config.settings.steps.max(arguments.steps);
+    let (meter, shared) = input::meter();
+    let prepared = input::prepare(config, &meter)?;
+    if !arguments.json {
+        output::print(&plan_table(&prepared));
+    }
+    let folder = TemporaryFolder::create()?;
+    let resolved = folder.path.join("config.toml");
+    std::fs::write(&resolved, prepared.config.to_toml())
+        .with_context(|| format!("{} cannot be written", resolved.display()))?;
+    let n_ranks = prepared.job.devices().len();
+    let launch = input::launch(&prepared.config, &resolved, n_ranks)?;
+    let trainer = Trainer::new(prepared, shared, input::interrupt()?);
+    let verification = trainer.verify(&launch, arguments.steps, arguments.tolerance, &mut Quiet)?;
+    if arguments.json {
+        output::print(&serde_json::to_string(&verification)?);
+    } else {
+        let rows: Vec<Vec<String>> = verification
+            .steps
+            .iter()
+            .map(|step| {
+                vec![
+                    step.step.to_string(),
+                    format!("{:.6}", step.loss),
+                    format!("{:.2e}", step.loss_difference),
+                    format!("{:.2e}", step.gradient_difference),
+                    format!("{:.2e}", step.weight_difference),
+                    if step.clipped { "yes" } else { "no" }.to_owned(),
+                ]
+            })
+            .collect();
+        let head = ["step", "loss", "d loss", "d gradient", "d weights", "clipped"];
+        output::print(&format!("\n{}\n", output::table(&head, &rows)));
+        let verdict = if verification.passed { "equal" } else { "NOT equal" };
+        output::print(&format!(
+            "{verdict} to one process within {:e}: relative difference of the loss; L2 of the \
+             difference over L2 of the whole for the gradient (before clipping) and the weights",
+            verification.tolerance
+        ));
+    }
+    Ok(if verification.passed { exit::OK } else { exit::CHECK_FAILED })
+}
+
+/// A folder that is gone when this is.
+struct TemporaryFolder {
+    path: std::path::PathBuf,
+}
+
+impl TemporaryFolder {
+    fn create() -> Result<Self> {
+        let name = format!("cavalcade-verify-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&path)
+            .with_context(|| format!("{} cannot be made", path.display()))?;
+        Ok(Self { path })
+    }
+}
+
+impl Drop for TemporaryFolder {
+    fn drop(&mut self) {
+        // What cannot be taken away is left to the system's own cleaning of its temporary folder.
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
+}

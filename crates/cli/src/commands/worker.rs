@@ -1,0 +1,26 @@
+//! `cavalcade worker`: one rank of a run that is coordinated elsewhere.
+
+use super::input;
+use crate::arguments::Worker;
+use crate::exit;
+use crate::place;
+use anyhow::{Context, Result};
+use cavalcade::{Place, Text, serve_rank};
+
+pub(crate) fn run(arguments: &Worker) -> Result<u8> {
+    let config = input::config(&arguments.config)?;
+    let place = place::from_environment()?
+        .context("RANK is not set: a launcher sets it, or you do when starting a rank by hand")?;
+    let (_, meter) = input::meter();
+    let text = Text::read(&config.data, config.model.context)?;
+    let place = Place {
+        rank: place.rank,
+        world_size: place.world_size,
+        master: place.master,
+        secret: place.secret,
+        bind: config.launch.bind,
+        join_timeout: config.launch.join_timeout,
+    };
+    serve_rank(&config, &text, &place, meter)?;
+    Ok(exit::OK)
+}

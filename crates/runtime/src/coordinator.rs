@@ -1,0 +1,434 @@
+//! The other end of the control connections: brings the ranks together, collects what they
+//! report, and ends the run for all when one fails.
+//!
+//! One loop over one channel of events. Readers, the acceptor and the watcher of child processes
+//! are threads that only put events into it, so every decision is made in one place and in order.
+
+use crate::error::LaunchError;
+use crate::protocol::{
+    FromCoordinator, FromWorker, Hello, StepReport, Values, Welcome, decode, encode,
+};
+use cavalcade_engine::{Record, Trace};
+use cavalcade_profile::Meter;
+use cavalcade_schedule::ActionId;
+use cavalcade_transport::{
+    ControlListener, ControlReceiver, ControlSender, ControlStream, Deadline, Secret,
+    TransportError,
+};
+use cavalcade_units::{Bytes, Nanos, Rank};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// After the first sign of trouble, how long to wait for its cause to show itself.
+const GRACE: Duration = Duration::from_millis(1500);
+
+/// What happened.
+pub(crate) enum Event {
+    Joined(Rank, ControlSender),
+    Said(Rank, FromWorker),
+    /// The connection is gone.
+    Lost(Rank),
+    /// The process has ended, with its exit status and its last words.
+    Exited {
+        rank: Rank,
+        status: String,
+        last_words: Option<String>,
+    },
+    Interrupted,
+}
+
+/// What the coordinator knows of the run.
+pub(crate) struct Facts {
+    pub(crate) n_ranks: usize,
+    /// Names of the ranks' devices.
+    pub(crate) devices: Vec<String>,
+    pub(crate) hello: Hello,
+    pub(crate) welcome: Welcome,
+    pub(crate) schedule_hash: String,
+    pub(crate) n_actions: usize,
+    pub(crate) join_timeout: Nanos,
+}
+
+/// A step, as all ranks together report it.
+#[derive(Clone, Debug)]
+pub struct StepSummary {
+    /// Counted from 0.
+    pub step: u64,
+    /// Mean loss over the global batch.
+    pub loss: f64,
+    /// Norm of the whole gradient before clipping, if it was computed.
+    pub grad_norm: Option<f64>,
+    /// When each action ran, on the coordinator's clock.
+    pub trace: Trace,
+    /// By rank, the most bytes alive so far.
+    pub peak_bytes: Vec<Bytes>,
+    /// By rank, by how much passes overran their emulated duration.
+    pub overrun: Vec<Nanos>,
+}
+
+/// What is captured of a step for `verify`.
+#[derive(Clone, Debug, Default)]
+pub struct Captured {
+    /// Gradients before clipping.
+    pub gradients: Values,
+    /// Weights after the optimizer.
+    pub weights: Values,
+}
+
+/// Follows a run from outside.
+pub trait Observer {
+    /// The coordinator listens at `address`; whoever starts a rank by hand needs it.
+    fn listening(&mut self, address: SocketAddr) {
+        let _ = address;
+    }
+
+    /// All ranks have joined; the first step begins.
+    ///
+    /// # Errors
+    /// A message, to end the run.
+    fn started(&mut self) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// A step is over on all ranks.
+    ///
+    /// # Errors
+    /// A message, to end the run.
+    fn step(&mut self, step: &StepSummary) -> Result<(), String>;
+
+    /// What was captured of a step, when asked for.
+    ///
+    /// # Errors
+    /// A message, to end the run.
+    fn captured(&mut self, step: u64, captured: Captured) -> Result<(), String> {
+        let _ = (step, captured);
+        Ok(())
+    }
+}
+
+/// Accepts workers until all have come, and starts a reader for each.
+pub(crate) fn accept(
+    mut listener: ControlListener,
+    secret: Secret,
+    n_ranks: usize,
+    deadline: Deadline,
+    meter: Arc<dyn Meter>,
+    events: Sender<Event>,
+) {
+    std::thread::spawn(move || {
+        let mut seen = vec![false; n_ranks];
+        while seen.iter().any(|seen| !seen) {
+            match listener.accept(&secret, &deadline) {
+                // A second process of the same rank, or one beyond the world, is turned away.
+                Ok((stream, rank)) => {
+                    if let Some(seen) = seen.get_mut(rank.idx()).filter(|seen| !**seen) {
+                        *seen = true;
+                        join(stream, rank, &meter, &events);
+                    }
+                }
+                // A stranger keeps nobody out.
+                Err(TransportError::Auth { .. }) => {}
+                Err(_) => return,
+            }
+        }
+    });
+}
+
+fn join(stream: ControlStream, rank: Rank, meter: &Arc<dyn Meter>, events: &Sender<Event>) {
+    let (writer, reader) = stream.split();
+    let (meter, sender, pongs) = (Arc::clone(meter), events.clone(), writer.clone());
+    if events.send(Event::Joined(rank, writer)).is_ok() {
+        std::thread::spawn(move || read(reader, &pongs, rank, &*meter, &sender));
+    }
+}
+
+fn read(
+    mut reader: ControlReceiver,
+    pongs: &ControlSender,
+    rank: Rank,
+    meter: &dyn Meter,
+    events: &Sender<Event>,
+) {
+    while let Ok(bytes) = reader.recv() {
+        let said = match decode(&bytes) {
+            Ok(FromWorker::Ping) => {
+                // Answered here and at once: the worker takes the time.
+                let pong = FromCoordinator::Pong { now: meter.now().0 };
+                if pongs.send(&encode(&pong)).is_err() {
+                    break;
+                }
+                continue;
+            }
+            Ok(said) => said,
+            Err(error) => {
+                let message = format!("it speaks another protocol: {error}");
+                FromWorker::Failed { message, is_echo: false }
+            }
+        };
+        if events.send(Event::Said(rank, said)).is_err() {
+            return;
+        }
+    }
+    // If nobody listens any more the run is over.
+    let _ = events.send(Event::Lost(rank));
+}
+
+/// The state of the loop.
+pub(crate) struct Coordinator<'a> {
+    facts: Facts,
+    events: Receiver<Event>,
+    observer: &'a mut dyn Observer,
+    writers: Vec<Option<ControlSender>>,
+    addresses: Vec<Option<SocketAddr>>,
+    steps: BTreeMap<u64, Vec<Option<StepReport>>>,
+    captured: BTreeMap<u64, (usize, Captured)>,
+    weights: Values,
+    n_done: usize,
+    is_done: Vec<bool>,
+}
+
+impl<'a> Coordinator<'a> {
+    pub(crate) fn new(
+        facts: Facts,
+        events: Receiver<Event>,
+        observer: &'a mut dyn Observer,
+    ) -> Self {
+        let n_ranks = facts.n_ranks;
+        Self {
+            facts,
+            events,
+            observer,
+            writers: (0..n_ranks).map(|_| None).collect(),
+            addresses: vec![None; n_ranks],
+            steps: BTreeMap::new(),
+            captured: BTreeMap::new(),
+            weights: Values::new(),
+            n_done: 0,
+            is_done: vec![false; n_ranks],
+        }
+    }
+
+    /// Runs to the end; returns the final weights.
+    pub(crate) fn run(mut self) -> Result<Values, LaunchError> {
+        let outcome = self.follow();
+        if let Err(error) = &outcome {
+            let abort = encode(&FromCoordinator::Abort { reason: error.to_string() });
+            for writer in self.writers.iter().flatten() {
+                // A rank that cannot be told has already gone.
+                let _ = writer.send(&abort);
+            }
+        }
+        outcome.map(|()| self.weights)
+    }
+
+    fn follow(&mut self) -> Result<(), LaunchError> {
+        let deadline = Instant::now() + Duration::from(self.facts.join_timeout);
+        while self.n_done < self.facts.n_ranks {
+            let has_started = self.addresses.iter().all(Option::is_some);
+            let event = if has_started {
+                self.events.recv().map_err(|_| LaunchError::Interrupted)?
+            } else {
+                match self.events.recv_deadline(deadline) {
+                    Ok(event) => event,
+                    Err(RecvTimeoutError::Timeout) => return Err(self.not_joined()),
+                    Err(RecvTimeoutError::Disconnected) => return Err(LaunchError::Interrupted),
+                }
+            };
+            self.handle(event)?;
+        }
+        Ok(())
+    }
+
+    fn handle(&mut self, event: Event) -> Result<(), LaunchError> {
+        match event {
+            Event::Joined(rank, writer) => self.writers[rank.idx()] = Some(writer),
+            Event::Interrupted => return Err(LaunchError::Interrupted),
+            Event::Said(rank, FromWorker::Failed { message, is_echo: false }) => {
+                return Err(self.failed(rank, message));
+            }
+            Event::Exited { rank, .. } | Event::Lost(rank) if self.is_done[rank.idx()] => {}
+            trouble @ (Event::Exited { .. }
+            | Event::Lost(_)
+            | Event::Said(_, FromWorker::Failed { .. })) => return Err(self.find_cause(trouble)),
+            Event::Said(rank, said) => self.hear(rank, said)?,
+        }
+        Ok(())
+    }
+
+    fn hear(&mut self, rank: Rank, said: FromWorker) -> Result<(), LaunchError> {
+        match said {
+            FromWorker::Hello(hello) => {
+                let ours = self.facts.hello.clone();
+                self.same(rank, "version", hello.version, ours.version)?;
+                self.same(rank, "configuration", hello.config_hash, ours.config_hash)?;
+                self.same(rank, "training text", hello.corpus_hash, ours.corpus_hash)?;
+                let welcome = FromCoordinator::Welcome(self.facts.welcome.clone());
+                self.tell(rank, &welcome);
+            }
+            FromWorker::Ready { schedule_hash, address } => {
+                let ours = self.facts.schedule_hash.clone();
+                self.same(rank, "schedule", schedule_hash, ours)?;
+                self.addresses[rank.idx()] = Some(address);
+                let addresses: Option<Vec<_>> = self.addresses.iter().copied().collect();
+                if let Some(addresses) = addresses {
+                    let go = FromCoordinator::Go { addresses };
+                    (0..self.facts.n_ranks).for_each(|r| self.tell(Rank::from_idx(r), &go));
+                    self.observer.started().map_err(LaunchError::Observer)?;
+                }
+            }
+            FromWorker::Step(report) => self.step(rank, report)?,
+            FromWorker::Captured { step, gradients, weights } => {
+                let (n, captured) = self.captured.entry(step).or_default();
+                captured.gradients.extend(gradients);
+                captured.weights.extend(weights);
+                *n += 1;
+                if *n == self.facts.n_ranks {
+                    let (_, captured) = self.captured.remove(&step).expect("it was just there");
+                    self.observer.captured(step, captured).map_err(LaunchError::Observer)?;
+                }
+            }
+            FromWorker::Weights(weights) => self.weights.extend(weights),
+            FromWorker::Done => {
+                self.is_done[rank.idx()] = true;
+                self.n_done += 1;
+            }
+            FromWorker::Ping | FromWorker::Failed { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, rank: Rank, report: StepReport) -> Result<(), LaunchError> {
+        let step = report.step;
+        let n_ranks = self.facts.n_ranks;
+        let reports = self.steps.entry(step).or_insert_with(|| vec![None; n_ranks]);
+        reports[rank.idx()] = Some(report);
+        if reports.iter().any(Option::is_none) {
+            return Ok(());
+        }
+        let reports = self.steps.remove(&step).expect("it was just there");
+        let reports: Vec<StepReport> = reports.into_iter().flatten().collect();
+        let mut trace = Trace::empty(self.facts.n_actions);
+        for (action, start, end) in reports.iter().flat_map(|report| &report.records) {
+            if (*action as usize) < self.facts.n_actions {
+                let record = Record { start: Nanos(*start), end: Nanos(*end.max(start)) };
+                trace.set(ActionId(*action), record);
+            }
+        }
+        let summary = StepSummary {
+            step,
+            loss: reports.iter().map(|report| report.loss).sum(),
+            grad_norm: reports.iter().find_map(|report| report.grad_norm),
+            trace,
+            peak_bytes: reports.iter().map(|report| Bytes(report.peak_bytes)).collect(),
+            overrun: reports.iter().map(|report| Nanos(report.overrun)).collect(),
+        };
+        self.observer.step(&summary).map_err(LaunchError::Observer)
+    }
+
+    fn same(
+        &self,
+        rank: Rank,
+        what: &'static str,
+        found: String,
+        expected: String,
+    ) -> Result<(), LaunchError> {
+        match found == expected {
+            true => Ok(()),
+            false => Err(LaunchError::Mismatch { rank, what, found, expected }),
+        }
+    }
+
+    fn tell(&self, rank: Rank, message: &FromCoordinator) {
+        if let Some(writer) = &self.writers[rank.idx()] {
+            // A rank that cannot be told has gone; its reader reports that.
+            let _ = writer.send(&encode(message));
+        }
+    }
+
+    /// One dead rank makes others lose their connection to it, and their complaints may arrive
+    /// first: waits a little for the rank that is to blame.
+    fn find_cause(&self, first: Event) -> LaunchError {
+        let deadline = Instant::now() + GRACE;
+        let mut best: Option<(u8, LaunchError)> = None;
+        let mut next = Some(first);
+        while let Some(event) = next {
+            let found = match event {
+                Event::Interrupted => (3, LaunchError::Interrupted),
+                Event::Exited { rank, status, last_words } => {
+                    let device = self.device(rank);
+                    let message = last_words;
+                    // A worker that has told of its error exits too, with status 4.
+                    let rank_of = if status.contains("exit status: 4") { 1 } else { 3 };
+                    (rank_of, LaunchError::WorkerDied { rank, device, status, message })
+                }
+                Event::Said(rank, FromWorker::Failed { message, is_echo }) => {
+                    (if is_echo { 1 } else { 3 }, self.failed(rank, message))
+                }
+                Event::Lost(rank) => (2, {
+                    let device = self.device(rank);
+                    let status = "its connection is gone".to_owned();
+                    LaunchError::WorkerDied { rank, device, status, message: None }
+                }),
+                Event::Joined(..) | Event::Said(..) => (0, LaunchError::Interrupted),
+            };
+            if found.0 > best.as_ref().map_or(0, |(weight, _)| *weight) {
+                best = Some(found);
+            }
+            if best.as_ref().is_some_and(|(weight, _)| *weight == 3) {
+                break;
+            }
+            next = self.events.recv_deadline(deadline).ok();
+        }
+        best.expect("the first event is a sign of trouble").1
+    }
+
+    fn failed(&self, rank: Rank, message: String) -> LaunchError {
+        LaunchError::WorkerFailed { rank, device: self.device(rank), message }
+    }
+
+    fn device(&self, rank: Rank) -> String {
+        self.facts.devices.get(rank.idx()).cloned().unwrap_or_default()
+    }
+
+    fn not_joined(&self) -> LaunchError {
+        let missing = (0..self.facts.n_ranks).filter(|&rank| self.addresses[rank].is_none());
+        let missing: Vec<String> = missing.map(|rank| rank.to_string()).collect();
+        LaunchError::NotJoined {
+            waited: self.facts.join_timeout.to_string(),
+            missing: missing.join(", "),
+        }
+    }
+}
+
+/// Makes a handle by which a signal handler can interrupt the run.
+#[derive(Clone, Default)]
+pub struct Interrupt {
+    events: Arc<Mutex<(bool, Option<Sender<Event>>)>>,
+}
+
+impl Interrupt {
+    /// Ends the run that is under way, or the next one at once.
+    pub fn raise(&self) {
+        let mut state = self.events.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        state.0 = true;
+        if let Some(events) = &state.1 {
+            let _ = events.send(Event::Interrupted);
+        }
+    }
+
+    /// Whether it was raised.
+    pub fn is_raised(&self) -> bool {
+        self.events.lock().unwrap_or_else(std::sync::PoisonError::into_inner).0
+    }
+
+    pub(crate) fn attach(&self, events: Sender<Event>) {
+        let mut state = self.events.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if state.0 {
+            let _ = events.send(Event::Interrupted);
+        }
+        state.1 = Some(events);
+    }
+}

@@ -1,0 +1,377 @@
+//! One device of the real world: its chunks, the values that wait on it, and what each op does.
+//!
+//! Every op of the schedule is one call of [`Device::run`], on the thread of its lane. What may
+//! run at the same time is decided by the schedule's dependencies, so the locks here are never
+//! contended by two ops that want the same thing; they only prove it to the compiler.
+
+use crate::error::RunError;
+use crate::job::Job;
+use crate::pacing::Pacer;
+use crate::settings::OptimizerSettings;
+use cavalcade_nn::{
+    Activation, AdamW, AdamWConfig, Chunk, ChunkInput, ChunkOutput, ChunkParam, Optimizer, Sgd,
+    Targets, decayed_ranges, gpt_chunk,
+};
+use cavalcade_profile::Meter;
+use cavalcade_schedule::{BucketId, CollectiveKind, Op, ParamUnit, Pass, Value};
+use cavalcade_transport::{
+    Tag, Transport, all_gather_f64, all_reduce_sum, decode_f32s, encode_f32s,
+};
+use cavalcade_units::{ChunkId, CollectiveId, DeviceId, MicrobatchId, Nanos, Rank, TransferId};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// A chunk and the optimizer of its parameters.
+struct Held {
+    chunk: Box<dyn Chunk>,
+    optimizer: Box<dyn Optimizer>,
+}
+
+/// What a step leaves behind beside new weights.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct StepOutcome {
+    /// Sum of losses, weighted by share of the global batch.
+    pub(crate) loss: f64,
+    /// Norm of the whole gradient before clipping.
+    pub(crate) grad_norm: Option<f64>,
+    /// Gradients before clipping, by parameter, of those owned here; only when captured.
+    pub(crate) gradients: BTreeMap<String, Vec<f32>>,
+    /// Time by which passes overran their emulated duration.
+    pub(crate) overrun: Nanos,
+}
+
+/// A device at work.
+pub(crate) struct Device {
+    id: DeviceId,
+    job: Job,
+    ranks: Vec<Option<Rank>>,
+    chunks: BTreeMap<ChunkId, Mutex<Held>>,
+    values: Mutex<BTreeMap<Value, Activation>>,
+    outcome: Mutex<StepOutcome>,
+    transport: Arc<dyn Transport>,
+    meter: Arc<dyn Meter>,
+    pacer: Option<Pacer>,
+    captures: bool,
+}
+
+impl Device {
+    pub(crate) fn new(
+        id: DeviceId,
+        job: Job,
+        transport: Arc<dyn Transport>,
+        meter: Arc<dyn Meter>,
+        pacer: Option<Pacer>,
+        captures: bool,
+    ) -> Result<Self, RunError> {
+        let schedule = job.schedule.schedule();
+        let mut chunks = BTreeMap::new();
+        for chunk_id in schedule.chunks_on(id) {
+            let layers = schedule.chunks[chunk_id.idx()].layers.clone();
+            let chunk = gpt_chunk(&job.config, layers, job.settings.seed);
+            let optimizer = optimizer(job.settings.optimizer, chunk.params());
+            chunks.insert(chunk_id, Mutex::new(Held { chunk, optimizer }));
+        }
+        let ranks = job.ranks();
+        Ok(Self {
+            id,
+            ranks,
+            chunks,
+            values: Mutex::default(),
+            outcome: Mutex::default(),
+            transport,
+            meter,
+            pacer,
+            captures,
+            job,
+        })
+    }
+
+    /// Does `op` of `step`.
+    pub(crate) fn run(&self, op: Op, step: u64) -> Result<(), RunError> {
+        match op {
+            Op::Compute { pass, chunk, microbatch } => {
+                self.paced(op, || self.compute(pass, chunk, microbatch, step))
+            }
+            Op::Send(id) => self.send(id, step),
+            Op::Recv(id) => self.receive(id, step),
+            Op::Collective(id) => self.collective(id, step),
+            Op::OptimizerStep { chunk } => self.paced(op, || self.optimize(chunk, step)),
+        }
+    }
+
+    /// Takes what the step left behind.
+    pub(crate) fn take_outcome(&self) -> StepOutcome {
+        std::mem::take(&mut lock(&self.outcome))
+    }
+
+    /// The values of all parameters that this device owns, by logical name: of a parameter that
+    /// several devices hold, the first holder is the owner.
+    pub(crate) fn owned_weights(&self) -> BTreeMap<String, Vec<f32>> {
+        let mut owned = BTreeMap::new();
+        for (&chunk_id, held) in &self.chunks {
+            let held = lock(held);
+            for bucket in self.owned_buckets(chunk_id) {
+                collect(&*held.chunk, &self.unit(bucket), held.chunk.weights(), &mut owned);
+            }
+        }
+        owned
+    }
+
+    /// Runs `work` and then waits until the emulated device would have been done with `op`.
+    fn paced(&self, op: Op, work: impl FnOnce() -> Result<(), RunError>) -> Result<(), RunError> {
+        let Some(pacer) = &self.pacer else { return work() };
+        let start = self.meter.now();
+        work()?;
+        let until = start + self.job.costs.arithmetic(self.id, op);
+        let overrun = pacer.wait_until(&*self.meter, until);
+        lock(&self.outcome).overrun += overrun;
+        Ok(())
+    }
+
+    fn compute(
+        &self,
+        pass: Pass,
+        chunk_id: ChunkId,
+        microbatch: MicrobatchId,
+        step: u64,
+    ) -> Result<(), RunError> {
+        let schedule = self.job.schedule.schedule();
+        let (before, after) = schedule.neighbors(chunk_id, microbatch);
+        let mut held = self.held(chunk_id);
+        let share = 1.0 / f64::from(self.job.n_microbatches());
+        match pass {
+            Pass::Forward => {
+                let batch = (before.is_none() || after.is_none()).then(|| {
+                    let size = u64::from(self.job.microbatch_size);
+                    let first = step * self.job.global_batch() + u64::from(microbatch.0) * size;
+                    self.job.tokens.batch(&self.job.order(), first, size as usize)
+                });
+                let input = match before {
+                    Some(chunk) => {
+                        ChunkInput::Activation(self.take(Value::Activation { chunk, microbatch }))
+                    }
+                    None => {
+                        let batch = batch.as_ref().expect("a first chunk has a batch");
+                        ChunkInput::Tokens {
+                            ids: batch.tokens.clone(),
+                            batch: batch.batch,
+                            sequence: batch.sequence,
+                        }
+                    }
+                };
+                let targets = batch.filter(|_| after.is_none()).map(|b| Targets { ids: b.targets });
+                match held.chunk.forward(microbatch, input, targets, share as f32)? {
+                    ChunkOutput::Activation(activation) => {
+                        self.put(Value::Activation { chunk: chunk_id, microbatch }, activation);
+                    }
+                    ChunkOutput::Loss(loss) => {
+                        if !loss.is_finite() {
+                            return Err(RunError::NotFinite { step, microbatch, loss });
+                        }
+                        lock(&self.outcome).loss += loss * share;
+                    }
+                }
+            }
+            Pass::Backward => {
+                let upstream = after.map(|chunk| self.take(Value::Gradient { chunk, microbatch }));
+                if let Some(gradient) = held.chunk.backward(microbatch, upstream)? {
+                    self.put(Value::Gradient { chunk: chunk_id, microbatch }, gradient);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn send(&self, id: TransferId, step: u64) -> Result<(), RunError> {
+        let transfer = &self.job.schedule.schedule().transfers[id.idx()];
+        let activation = self.take(transfer.value);
+        let payload = encode_f32s(&activation.data);
+        self.transport.send(self.rank(transfer.to), tag(0, step, id.0), payload)?;
+        Ok(())
+    }
+
+    fn receive(&self, id: TransferId, step: u64) -> Result<(), RunError> {
+        let transfer = &self.job.schedule.schedule().transfers[id.idx()];
+        let bytes = self.transport.recv(self.rank(transfer.from), tag(0, step, id.0))?;
+        let shape =
+            [self.job.microbatch_size as usize, self.job.config.context, self.job.config.width];
+        let data = decode_f32s(&bytes)?;
+        if data.len() != shape.iter().product::<usize>() {
+            return Err(RunError::WrongSize {
+                transfer: id,
+                from: transfer.from,
+                found: data.len(),
+                shape,
+            });
+        }
+        self.put(transfer.value, Activation { data, shape });
+        Ok(())
+    }
+
+    fn collective(&self, id: CollectiveId, step: u64) -> Result<(), RunError> {
+        let schedule = self.job.schedule.schedule();
+        let entry = &schedule.collectives[id.idx()];
+        let group: Vec<Rank> =
+            schedule.groups[entry.group.idx()].iter().map(|&device| self.rank(device)).collect();
+        match entry.kind {
+            CollectiveKind::SumGradients(bucket) => self.sum_gradients(bucket, &group, id, step),
+            CollectiveKind::GradNorm => {
+                let own = self.chunks.iter().flat_map(|(&chunk_id, held)| {
+                    let held = lock(held);
+                    let squares = self.owned_buckets(chunk_id).map(|bucket| {
+                        let span = span(&*held.chunk, &self.unit(bucket));
+                        cavalcade_nn::squared_norm(&held.chunk.gradients()[span])
+                    });
+                    squares.collect::<Vec<f64>>()
+                });
+                let own: f64 = own.sum();
+                let all = all_gather_f64(&*self.transport, &group, tag(1, step, id.0), own)?;
+                let norm = all.iter().sum::<f64>().sqrt();
+                if !norm.is_finite() {
+                    return Err(RunError::NormNotFinite { step });
+                }
+                lock(&self.outcome).grad_norm = Some(norm);
+                Ok(())
+            }
+        }
+    }
+
+    /// Adds up the copies on this device, sums over the group, and gives every copy the sum.
+    fn sum_gradients(
+        &self,
+        bucket: BucketId,
+        group: &[Rank],
+        id: CollectiveId,
+        step: u64,
+    ) -> Result<(), RunError> {
+        let unit = self.unit(bucket);
+        let holders = &self.job.schedule.schedule().buckets[bucket.idx()].holders;
+        let own: Vec<ChunkId> =
+            holders.iter().copied().filter(|chunk| self.chunks.contains_key(chunk)).collect();
+        let mut sum: Vec<f32> = Vec::new();
+        for &chunk_id in &own {
+            let held = self.held(chunk_id);
+            let gradients = &held.chunk.gradients()[span(&*held.chunk, &unit)];
+            if sum.is_empty() {
+                sum.extend_from_slice(gradients);
+            } else {
+                sum.iter_mut().zip(gradients).for_each(|(sum, more)| *sum += more);
+            }
+        }
+        all_reduce_sum(&*self.transport, group, tag(1, step, id.0), &mut sum)?;
+        for &chunk_id in &own {
+            let mut held = self.held(chunk_id);
+            let span = span(&*held.chunk, &unit);
+            held.chunk.gradients_mut()[span].copy_from_slice(&sum);
+        }
+        Ok(())
+    }
+
+    fn optimize(&self, chunk_id: ChunkId, step: u64) -> Result<(), RunError> {
+        let mut held = self.held(chunk_id);
+        if self.captures {
+            let mut outcome = lock(&self.outcome);
+            for bucket in self.owned_buckets(chunk_id) {
+                let gradients = held.chunk.gradients();
+                collect(&*held.chunk, &self.unit(bucket), gradients, &mut outcome.gradients);
+            }
+        }
+        let settings = &self.job.settings;
+        let norm = lock(&self.outcome).grad_norm;
+        if let (Some(limit), Some(norm)) = (settings.clip_norm, norm) {
+            clip(held.chunk.gradients_mut(), limit, norm);
+        }
+        let rate = settings.learning_rate.at(step) as f32;
+        let Held { chunk, optimizer } = &mut *held;
+        chunk.update(&mut |weights, gradients| {
+            optimizer.step(weights, gradients, rate, step + 1);
+        });
+        chunk.zero_gradients();
+        Ok(())
+    }
+
+    fn held(&self, chunk: ChunkId) -> MutexGuard<'_, Held> {
+        lock(self.chunks.get(&chunk).expect("the check places every op on its chunk's device"))
+    }
+
+    /// The buckets that are counted once over the model at this chunk.
+    fn owned_buckets(&self, chunk: ChunkId) -> impl Iterator<Item = BucketId> {
+        let schedule = self.job.schedule.schedule();
+        let is_owner = move |b: &BucketId| schedule.buckets[b.idx()].holders[0] == chunk;
+        schedule.buckets_of(chunk).filter(is_owner)
+    }
+
+    fn unit(&self, bucket: BucketId) -> ParamUnit {
+        self.job.schedule.schedule().buckets[bucket.idx()].unit.clone()
+    }
+
+    fn rank(&self, device: DeviceId) -> Rank {
+        self.ranks[device.idx()].expect("a device that takes part in a transfer has a rank")
+    }
+
+    fn put(&self, value: Value, activation: Activation) {
+        lock(&self.values).insert(value, activation);
+    }
+
+    fn take(&self, value: Value) -> Activation {
+        let taken = lock(&self.values).remove(&value);
+        taken.expect("the interpreter starts an op when the values that it consumes are there")
+    }
+}
+
+/// The optimizer of `params`, with decay for matrices alone.
+pub(crate) fn optimizer(settings: OptimizerSettings, params: &[ChunkParam]) -> Box<dyn Optimizer> {
+    let n_values = params.last().map_or(0, |param| param.offset + param.n_values());
+    match settings {
+        OptimizerSettings::Sgd => Box::new(Sgd),
+        OptimizerSettings::AdamW { beta1, beta2, epsilon, weight_decay } => {
+            let config = AdamWConfig { beta1, beta2, epsilon, weight_decay };
+            Box::new(AdamW::new(config, n_values, decayed_ranges(params, 0..n_values)))
+        }
+    }
+}
+
+/// Scales gradients whose whole norm is above `limit` down to it.
+pub(crate) fn clip(gradients: &mut [f32], limit: f64, norm: f64) {
+    if norm > limit {
+        let scale = (limit / norm) as f32;
+        gradients.iter_mut().for_each(|gradient| *gradient *= scale);
+    }
+}
+
+/// Where the parameters of `unit` lie in the chunk's flat buffers.
+fn span(chunk: &dyn Chunk, unit: &ParamUnit) -> Range<usize> {
+    let params = chunk.params().iter().filter(|param| match unit {
+        ParamUnit::Layers(layers) => param.tie.is_none() && layers.contains(&param.layer),
+        ParamUnit::Tie(tie) => param.tie == Some(*tie),
+    });
+    let ranges = params.map(|param| param.range());
+    ranges.reduce(|whole, next| whole.start..next.end).unwrap_or(0..0)
+}
+
+/// Copies the values of each parameter of `unit` out of the flat buffer `flat`.
+fn collect(
+    chunk: &dyn Chunk,
+    unit: &ParamUnit,
+    flat: &[f32],
+    into: &mut BTreeMap<String, Vec<f32>>,
+) {
+    let span = span(chunk, unit);
+    for param in chunk.params().iter().filter(|param| {
+        let range = param.range();
+        span.start <= range.start && range.end <= span.end
+    }) {
+        into.insert(param.name.clone(), flat[param.range()].to_vec());
+    }
+}
+
+/// Tags of messages: transfers and collectives are numbered apart.
+fn tag(kind: u8, step: u64, id: u32) -> Tag {
+    Tag::new(kind, step as u32, id)
+}
+
+/// A panic in one lane ends the run by itself; the data behind the lock is then not used again.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}

@@ -1,0 +1,116 @@
+//! Every synchronous plan equals one process on the whole batch.
+//!
+//! The measure: by step, the relative difference of the loss; the L2 of the difference over the L2
+//! of the whole for the gradient before clipping and for the weights. All within 1e-5 in fp32.
+
+mod support;
+
+use cavalcade_runtime::{OptimizerSettings, Reference, run_threads};
+use cavalcade_schedule::Kind;
+use proptest::prelude::*;
+use support::{Case, close, meter};
+
+fn equals_one_process(case: &Case) -> Result<(), TestCaseError> {
+    let job = case.job();
+    let planned = run_threads(&job, case.steps, &meter()).expect("the run ends well");
+    let global_batch = job.global_batch() as usize;
+    let mut reference =
+        Reference::new(&job.config, &job.settings, job.tokens.clone(), global_batch);
+    for (step, (loss, captured)) in planned.iter().enumerate() {
+        let expected = reference.step().expect("the reference takes any step");
+        let relative = (loss - expected.loss).abs() / expected.loss;
+        prop_assert!(relative < 1e-5, "{case:?}: step {step}: loss differs by {relative:e}");
+        let gradient = close(&captured.gradients, &expected.gradients);
+        prop_assert!(gradient < 1e-5, "{case:?}: step {step}: gradient differs by {gradient:e}");
+        let weights = close(&captured.weights, &expected.weights);
+        prop_assert!(weights < 1e-5, "{case:?}: step {step}: weights differ by {weights:e}");
+    }
+    Ok(())
+}
+
+fn check(case: &Case) {
+    equals_one_process(case).unwrap();
+}
+
+#[test]
+fn one_device() {
+    check(&Case::new(&[(&[], 3)]));
+}
+
+#[test]
+fn four_stages() {
+    check(&Case::new(&[(&[1, 2, 4], 6)]));
+}
+
+#[test]
+fn two_by_two() {
+    check(&Case::new(&[(&[2], 3), (&[2], 3)]));
+}
+
+#[test]
+fn pipelines_of_one_and_three_stages_with_unlike_shares() {
+    check(&Case::new(&[(&[], 1), (&[1, 4], 5)]));
+}
+
+#[test]
+fn unlike_cuts() {
+    check(&Case::new(&[(&[3], 2), (&[1], 4)]));
+}
+
+#[test]
+fn gpipe() {
+    check(&Case { kind: Kind::GPipe, ..Case::new(&[(&[1, 2, 4], 4), (&[2], 2)]) });
+}
+
+#[test]
+fn tied_embeddings_on_the_first_and_the_last_stage() {
+    for tied in [true, false] {
+        check(&Case { tied, ..Case::new(&[(&[1, 4], 4), (&[2], 2)]) });
+    }
+}
+
+#[test]
+fn clipping_that_is_active() {
+    let case = Case { clip_norm: Some(0.05), ..Case::new(&[(&[2], 3), (&[1, 3], 2)]) };
+    let job = case.job();
+    let (_, first) = &run_threads(&job, 1, &meter()).unwrap()[0];
+    let norm = first.gradients.values().flatten().map(|g| f64::from(*g).powi(2)).sum::<f64>();
+    assert!(norm.sqrt() > 0.05, "the limit would not be reached: {}", norm.sqrt());
+    check(&case);
+}
+
+#[test]
+fn plain_gradient_descent_without_clipping() {
+    let case = Case::new(&[(&[2], 3), (&[1], 2)]);
+    check(&Case { optimizer: OptimizerSettings::Sgd, clip_norm: None, ..case });
+}
+
+/// Replicas must stay the same to the bit, or they drift apart over thousands of steps.
+#[test]
+fn two_runs_are_equal_to_the_bit() {
+    let job = Case::new(&[(&[1], 3), (&[3], 3)]).job();
+    let runs = [run_threads(&job, 3, &meter()).unwrap(), run_threads(&job, 3, &meter()).unwrap()];
+    for (a, b) in runs[0].iter().zip(&runs[1]) {
+        assert_eq!(a.0.to_bits(), b.0.to_bits());
+        assert_eq!(a.1.weights, b.1.weights);
+    }
+}
+
+fn cuts() -> impl Strategy<Value = (Vec<u32>, u32)> {
+    (prop::sample::subsequence(vec![1u32, 2, 3, 4], 0..=3), 1u32..=3)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
+    #[test]
+    fn random_small_plans(
+        pipelines in prop::collection::vec(cuts(), 1..=3),
+        gpipe: bool, tied: bool, clip: bool, seed in 0u64..1000,
+    ) {
+        let pipelines: Vec<(&[u32], u32)> =
+            pipelines.iter().map(|(cuts, n)| (&cuts[..], *n)).collect();
+        let kind = if gpipe { Kind::GPipe } else { Kind::OneFOneB };
+        let clip_norm = clip.then_some(0.1);
+        equals_one_process(&Case { kind, tied, clip_norm, seed, ..Case::new(&pipelines) })?;
+    }
+}

@@ -1,0 +1,137 @@
+//! Small jobs for the tests of this crate.
+
+use cavalcade_cluster::{Cluster, Device};
+use cavalcade_data::TokenSet;
+use cavalcade_lower::{OpCosts, lower};
+use cavalcade_model::{GptConfig, Model};
+use cavalcade_plan::{Pipeline, Plan, Stage};
+use cavalcade_profile::{ClockMeter, LayerProfile, LinkProfile, Meter, ParamBytes, Profile};
+use cavalcade_runtime::{Job, LearningRate, OptimizerSettings, Settings, Values};
+use cavalcade_schedule::{Kind, Options, check};
+use cavalcade_units::{Bandwidth, Bytes, DeviceId, Nanos};
+use std::sync::Arc;
+
+/// Blocks of the model; with embedding and head there are two layers more.
+const BLOCKS: usize = 3;
+const CONTEXT: usize = 8;
+
+/// A run to be compared: cuts between stages and micro-batches, by pipeline.
+#[derive(Clone, Debug)]
+pub(crate) struct Case {
+    pub(crate) pipelines: Vec<(Vec<u32>, u32)>,
+    pub(crate) kind: Kind,
+    pub(crate) tied: bool,
+    pub(crate) clip_norm: Option<f64>,
+    pub(crate) optimizer: OptimizerSettings,
+    pub(crate) seed: u64,
+    pub(crate) steps: u64,
+}
+
+impl Case {
+    pub(crate) fn new(pipelines: &[(&[u32], u32)]) -> Self {
+        Self {
+            pipelines: pipelines.iter().map(|(cuts, n)| (cuts.to_vec(), *n)).collect(),
+            kind: Kind::OneFOneB,
+            tied: true,
+            clip_norm: Some(1.0),
+            optimizer: OptimizerSettings::AdamW {
+                beta1: 0.9,
+                beta2: 0.95,
+                epsilon: 1e-8,
+                weight_decay: 0.1,
+            },
+            seed: 7,
+            steps: 3,
+        }
+    }
+
+    pub(crate) fn job(&self) -> Job {
+        let config = GptConfig::new(23, CONTEXT, 16, 2, BLOCKS, self.tied, false).unwrap();
+        let model = Model::gpt(&config);
+        let mut n_devices = 0;
+        let mut pipelines = Vec::new();
+        for (cuts, microbatches) in &self.pipelines {
+            let mut bounds = vec![0];
+            bounds.extend(cuts);
+            bounds.push(model.n_layers());
+            let stages = bounds.windows(2).map(|pair| {
+                n_devices += 1;
+                Stage::new(DeviceId(n_devices - 1), pair[0]..pair[1])
+            });
+            pipelines.push(Pipeline::new(stages.collect(), *microbatches));
+        }
+        let n_devices = n_devices as usize;
+        let plan = Plan::new(pipelines, 2, self.kind, model.n_layers(), n_devices).unwrap();
+        let options = Options { clip_gradients: self.clip_norm.is_some() };
+        let schedule = lower(&plan, &model, n_devices, options);
+        let costs = OpCosts::new(&schedule, &model, &profile(&model), &cluster(n_devices));
+        Job {
+            settings: Settings {
+                seed: self.seed,
+                steps: self.steps,
+                optimizer: self.optimizer,
+                learning_rate: LearningRate {
+                    peak: 1e-2,
+                    floor: 1e-3,
+                    warmup_steps: 1,
+                    steps: self.steps,
+                },
+                clip_norm: self.clip_norm,
+            },
+            microbatch_size: 2,
+            schedule: Arc::new(check(schedule, None).unwrap()),
+            costs: Arc::new(costs),
+            tokens: Arc::new(tokens()),
+            model: Arc::new(model),
+            config,
+        }
+    }
+}
+
+/// A short text of a little structure.
+fn tokens() -> TokenSet {
+    TokenSet::new((0..400u32).map(|i| (i * i / 7 + i) % 23).collect())
+}
+
+fn cluster(n_devices: usize) -> Cluster {
+    let device = |idx| Device { name: format!("d{idx}"), speed: None, memory: None, threads: 1 };
+    Cluster::new((0..n_devices).map(device).collect(), None, &[]).unwrap()
+}
+
+fn profile(model: &Model) -> Profile {
+    let layer = |name: &str| LayerProfile {
+        name: name.to_owned(),
+        forward: Nanos(1000),
+        backward: Nanos(2000),
+        saved: Bytes(1000),
+        workspace: Bytes(100),
+        output: Bytes(100),
+    };
+    Profile {
+        model: "0".repeat(16),
+        microbatch_size: 2,
+        sequence: CONTEXT as u32,
+        layers: model.layers.iter().map(|l| layer(&l.name)).collect(),
+        optimizer_per_million: Nanos(1000),
+        param_bytes: ParamBytes { weights: 8, gradients: 4, optimizer: 8 },
+        base: Bytes::ZERO,
+        loopback: LinkProfile {
+            latency: Nanos(1000),
+            bandwidth: Bandwidth::from_bytes_per_second(1e9),
+        },
+        op_overhead: Nanos::ZERO,
+    }
+}
+
+pub(crate) fn meter() -> Arc<dyn Meter> {
+    Arc::new(ClockMeter::start())
+}
+
+/// L2 of the difference over L2 of `expected`, over all parameters as one vector.
+pub(crate) fn close(found: &Values, expected: &Values) -> f64 {
+    assert!(found.keys().eq(expected.keys()), "the same parameters");
+    let pairs = found.values().flatten().zip(expected.values().flatten());
+    let difference: f64 = pairs.map(|(a, b)| f64::from(a - b).powi(2)).sum();
+    let whole: f64 = expected.values().flatten().map(|v| f64::from(*v).powi(2)).sum();
+    (difference / whole).sqrt()
+}
