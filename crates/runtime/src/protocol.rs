@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! worker                               coordinator
-//!   Hello    version, config, corpus  -->           a difference is named and stops the run
 //!   Ping*                             <->  Pong*    the offset of the two clocks
+//!   Hello    version, config, corpus  -->           a difference is named and stops the run
 //!                                     <--  Welcome  plan, profile, what to capture
 //!   Ready    schedule hash, address   -->           a difference is named and stops the run
 //!                                     <--  Go       all addresses
@@ -11,8 +11,8 @@
 //!                                     <--  Abort    at any time
 //! ```
 //!
-//! The encoding is postcard's. `Hello` begins with the version and a magic word, so that another
-//! version is recognised whatever follows.
+//! The encoding is postcard's. `Hello` begins with the version, and `Ping`, `Pong` and `Hello` stay
+//! the first variants, so that another version is recognised.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -21,8 +21,8 @@ use std::net::SocketAddr;
 /// What a worker says.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum FromWorker {
-    Hello(Hello),
     Ping,
+    Hello(Hello),
     Ready {
         schedule_hash: String,
         address: SocketAddr,

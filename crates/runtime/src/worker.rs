@@ -96,8 +96,8 @@ impl Session<'_> {
         deadline: &Deadline,
         build: impl FnOnce(&Welcome) -> Result<Job, String>,
     ) -> Result<(), RunError> {
-        say(&self.coordinator, &FromWorker::Hello(hello))?;
         let clock_offset = self.compare_clocks(&mut reader)?;
+        say(&self.coordinator, &FromWorker::Hello(hello))?;
         let welcome = match hear(&mut reader)? {
             FromCoordinator::Welcome(welcome) => welcome,
             other => return Err(unexpected(&other)),
