@@ -18,6 +18,7 @@ use cavalcade_transport::{
     Tag, Transport, all_gather_f64, all_reduce_sum, decode_f32s, encode_f32s,
 };
 use cavalcade_units::{ChunkId, CollectiveId, DeviceId, MicrobatchId, Nanos, Rank, TransferId};
+use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -53,6 +54,8 @@ pub(crate) struct Device {
     meter: Arc<dyn Meter>,
     pacer: Option<Pacer>,
     captures: bool,
+    /// The threads of this device's arithmetic, as many as the cluster says.
+    pool: ThreadPool,
 }
 
 impl Device {
@@ -73,7 +76,13 @@ impl Device {
             chunks.insert(chunk_id, Mutex::new(Held { chunk, optimizer }));
         }
         let ranks = job.ranks();
+        let n_threads = job.costs.cluster().device(id).threads;
+        let pool = ThreadPoolBuilder::new()
+            .num_threads(n_threads)
+            .build()
+            .map_err(|e| RunError::Setup(format!("{n_threads} threads cannot be started: {e}")))?;
         Ok(Self {
+            pool,
             id,
             ranks,
             chunks,
@@ -118,11 +127,15 @@ impl Device {
         owned
     }
 
-    /// Runs `work` and then waits until the emulated device would have been done with `op`.
-    fn paced(&self, op: Op, work: impl FnOnce() -> Result<(), RunError>) -> Result<(), RunError> {
-        let Some(pacer) = &self.pacer else { return work() };
+    /// Runs `work` on the device's threads and then waits until the emulated device would have been done with `op`.
+    fn paced(
+        &self,
+        op: Op,
+        work: impl FnOnce() -> Result<(), RunError> + Send,
+    ) -> Result<(), RunError> {
+        let Some(pacer) = &self.pacer else { return self.pool.install(work) };
         let start = self.meter.now();
-        work()?;
+        self.pool.install(work)?;
         let until = start + self.job.costs.arithmetic(self.id, op);
         let overrun = pacer.wait_until(&*self.meter, until);
         lock(&self.outcome).overrun += overrun;
