@@ -127,9 +127,10 @@ fn a_file_cut_anywhere_is_refused() {
 }
 
 #[test]
-#[should_panic(expected = "holds 6 values")]
 fn a_tensor_has_the_values_of_its_shape() {
-    Tensor::new(vec![3, 2], vec![0.0; 5]);
+    let panic = std::panic::catch_unwind(|| Tensor::new(vec![3, 2], vec![0.0; 5])).unwrap_err();
+    let message = panic.downcast_ref::<String>().unwrap();
+    assert!(message.contains("holds 6 values"), "{message}");
 }
 
 fn tensors() -> impl Strategy<Value = Tensors> {

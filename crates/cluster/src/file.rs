@@ -17,7 +17,7 @@
 //! latency = "2 ms"
 //! ```
 //!
-//! Quantities are text here and become types in [`Cluster::try_from`]. Absent: a version; the tables
+//! Quantities are text here and become types in [`Cluster::try_from`]. Absent: a version; tables
 //! are part of larger files, and unknown keys are refused.
 
 use crate::{Cluster, ClusterError, Device, Link, LinkSpec, quantity_text};

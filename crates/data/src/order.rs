@@ -109,9 +109,10 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "10 tokens hold no window of 10 and a target")]
     fn too_few_tokens_are_refused() {
-        SampleOrder::new(10, 10, 0);
+        let panic = std::panic::catch_unwind(|| SampleOrder::new(10, 10, 0)).unwrap_err();
+        let message = panic.downcast_ref::<String>().unwrap();
+        assert!(message.contains("10 tokens hold no window of 10 and a target"), "{message}");
     }
 
     proptest! {
@@ -122,7 +123,8 @@ mod tests {
             let order = SampleOrder::new(sequence + 1 + more, sequence, seed);
             let n_windows = order.windows_per_epoch();
             let first = epoch * n_windows;
-            prop_assert_eq!((order.epoch(first), order.epoch(first + n_windows)), (epoch, epoch + 1));
+            prop_assert_eq!(order.epoch(first), epoch);
+            prop_assert_eq!(order.epoch(first + n_windows), epoch + 1);
             let mut starts: Vec<usize> =
                 (first..first + n_windows).map(|index| order.sample(index)).collect();
             starts.sort_unstable();

@@ -47,14 +47,12 @@ impl GptConfig {
         .into_iter()
         .filter_map(|(name, is_missing)| is_missing.then_some(name))
         .collect();
-        let (Some(model_type), Some(vocab), Some(context), Some(width), Some(heads), Some(layers)) = (
-            file.model_type,
-            file.vocab_size,
-            file.n_positions,
-            file.n_embd,
-            file.n_head,
-            file.n_layer,
-        ) else {
+        let sizes = (file.vocab_size, file.n_positions, file.n_embd, file.n_head, file.n_layer);
+        let (
+            Some(model_type),
+            (Some(vocab), Some(context), Some(width), Some(heads), Some(layers)),
+        ) = (file.model_type, sizes)
+        else {
             return Err(ModelError::Missing { missing: missing.join(", ") });
         };
         supported("model_type", &model_type, &MODEL_TYPE.to_owned())?;

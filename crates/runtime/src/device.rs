@@ -127,7 +127,8 @@ impl Device {
         owned
     }
 
-    /// Runs `work` on the device's threads and then waits until the emulated device would have been done with `op`.
+    /// Runs `work` on the device's threads and then waits until the emulated device would have
+    /// been done with `op`.
     fn paced(
         &self,
         op: Op,

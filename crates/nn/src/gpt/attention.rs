@@ -1,4 +1,4 @@
-//! Causal self-attention with plain Burn operations (Vaswani et al., arXiv:1706.03762, section 3.2).
+//! Causal self-attention with plain Burn operations (Vaswani et al., arXiv:1706.03762, 3.2).
 
 use super::layers::Linear;
 use burn::Tensor;

@@ -2,7 +2,7 @@
 
 use super::error::{CheckError, pass_word};
 use crate::op::{Op, Pass};
-use crate::tables::{CollectiveKind, ParamUnit, Schedule};
+use crate::tables::{BucketId, CollectiveKind, ParamUnit, Schedule};
 use cavalcade_units::{ChunkId, DeviceId};
 use std::collections::{BTreeSet, HashMap};
 
@@ -152,7 +152,8 @@ fn buckets(schedule: &Schedule) -> Result<(), CheckError> {
 
 /// A bucket with several holders is summed once, by exactly their devices.
 fn sums(schedule: &Schedule, bucket: usize) -> Result<(), CheckError> {
-    let is_sum = |c: &&crate::tables::Collective| matches!(c.kind, CollectiveKind::SumGradients(b) if b.idx() == bucket);
+    let wanted = CollectiveKind::SumGradients(BucketId(bucket as u32));
+    let is_sum = |c: &&crate::tables::Collective| c.kind == wanted;
     let sums: Vec<_> = schedule.collectives.iter().filter(is_sum).collect();
     let holders = &schedule.buckets[bucket].holders;
     let expected = usize::from(holders.len() > 1);

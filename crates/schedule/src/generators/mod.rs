@@ -46,7 +46,10 @@ impl fmt::Display for Kind {
 
 /// A word that names no kind of schedule.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("`{found}` is not a kind of schedule; the kinds are {}", Kind::ALL.map(Kind::word).join(", "))]
+#[error(
+    "`{found}` is not a kind of schedule; the kinds are {}",
+    Kind::ALL.map(Kind::word).join(", ")
+)]
 pub struct UnknownKind {
     /// What was read.
     pub found: String,

@@ -3,7 +3,7 @@
 //!
 //! | pass | before | after |
 //! |---|---|---|
-//! | `transfers` | computes only | every value that is needed on another device is sent and received |
+//! | `transfers` | computes only | every value needed on another device is sent and received |
 //! | `buckets` | no buckets | parameters fall into parts whose holders are the same |
 //! | `reduce` | buckets | every part with several holders is summed after the last backward |
 //! | `optimizer` | gradients are whole | norm if clipping, then one step a chunk |
