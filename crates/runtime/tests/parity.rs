@@ -29,7 +29,7 @@ fn equals_one_process(case: &Case) -> Result<(), TestCaseError> {
 }
 
 fn check(case: &Case) {
-    equals_one_process(case).unwrap();
+    equals_one_process(case).expect("equal to one process");
 }
 
 #[test]

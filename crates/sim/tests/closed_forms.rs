@@ -80,7 +80,7 @@ fn straight(kind: Kind, n_stages: u32, microbatches: u32) -> CheckedSchedule {
     let stages = (0..n_stages).map(stage).collect();
     let pipelines = vec![Pipeline { stages, microbatches }];
     let layout = Layout { n_layers: n_stages, n_devices: n_stages, ties: Vec::new(), pipelines };
-    check(build(generate(kind, &layout), Options { clip_gradients: false }), None).unwrap()
+    check(build(generate(kind, &layout), Options { clip_gradients: false }), None).expect("1F1B and GPipe are sound")
 }
 
 #[test]

@@ -69,7 +69,7 @@ impl Follower for Progress {
             return;
         }
         let every = self.steps.div_ceil(LOG_LINES).max(1);
-        if metrics.step == 1 || metrics.step % every == 0 || metrics.step == self.steps {
+        if metrics.step == 1 || metrics.step.is_multiple_of(every) || metrics.step == self.steps {
             let left = (self.steps - metrics.step) as f64 * metrics.step_ms / 1e3;
             let eta = format!("ETA {left:.0} s");
             output::remark(&format!("step {}/{}  {facts}  {eta}", metrics.step, self.steps));

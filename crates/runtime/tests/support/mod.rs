@@ -46,7 +46,8 @@ impl Case {
     }
 
     pub(crate) fn job(&self) -> Job {
-        let config = GptConfig::new(23, CONTEXT, 16, 2, BLOCKS, self.tied, false).unwrap();
+        let config =
+            GptConfig::new(23, CONTEXT, 16, 2, BLOCKS, self.tied, false).expect("it is legal");
         let model = Model::gpt(&config);
         let mut n_devices = 0;
         let mut pipelines = Vec::new();
@@ -61,7 +62,8 @@ impl Case {
             pipelines.push(Pipeline::new(stages.collect(), *microbatches));
         }
         let n_devices = n_devices as usize;
-        let plan = Plan::new(pipelines, 2, self.kind, model.n_layers(), n_devices).unwrap();
+        let plan =
+            Plan::new(pipelines, 2, self.kind, model.n_layers(), n_devices).expect("it is legal");
         let options = Options { clip_gradients: self.clip_norm.is_some() };
         let schedule = lower(&plan, &model, n_devices, options);
         let costs = OpCosts::new(&schedule, &model, &profile(&model), &cluster(n_devices));
@@ -79,7 +81,7 @@ impl Case {
                 clip_norm: self.clip_norm,
             },
             microbatch_size: 2,
-            schedule: Arc::new(check(schedule, None).unwrap()),
+            schedule: Arc::new(check(schedule, None).expect("it is legal")),
             costs: Arc::new(costs),
             tokens: Arc::new(tokens()),
             model: Arc::new(model),
@@ -95,7 +97,7 @@ fn tokens() -> TokenSet {
 
 fn cluster(n_devices: usize) -> Cluster {
     let device = |idx| Device { name: format!("d{idx}"), speed: None, memory: None, threads: 1 };
-    Cluster::new((0..n_devices).map(device).collect(), None, &[]).unwrap()
+    Cluster::new((0..n_devices).map(device).collect(), None, &[]).expect("it is legal")
 }
 
 fn profile(model: &Model) -> Profile {
