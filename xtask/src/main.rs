@@ -4,6 +4,7 @@
 
 mod ci;
 mod edges;
+mod figures;
 mod tidy;
 mod workspace;
 
@@ -18,6 +19,8 @@ Commands:
                             exit code is 1 if any fails
   edges [--markdown]        check the dependencies between the crates; with --markdown, print the
                             table of those that are allowed
+  figures [RUNS]            run the default training RUNS times (3) and print the table that
+                            docs/benchmarks keeps
   help                      this text
 
 Steps of ci:
@@ -30,6 +33,11 @@ fn main() -> ExitCode {
     let outcome = match words[..] {
         ["ci"] => ci::run(root, None),
         ["ci", "--only", steps] => ci::run(root, Some(steps)),
+        ["figures"] => figures::run(root, 3),
+        ["figures", runs] => match runs.parse() {
+            Ok(runs @ 1..=100) => figures::run(root, runs),
+            _ => Err(format!("`{runs}` is not a number of runs from 1 to 100")),
+        },
         ["edges"] => edges::check(root),
         ["edges", "--markdown"] => {
             print!("{}", edges::markdown());

@@ -4,7 +4,7 @@
 use crate::config::Config;
 use crate::error::Error;
 use crate::text::Text;
-use cavalcade_lower::{OpCosts, lower};
+use cavalcade_lower::{OpCosts, lower, stage_bytes};
 use cavalcade_model::{GptConfig, Model};
 use cavalcade_plan::{Pipeline, Plan, Stage};
 use cavalcade_planner::{PartitionError, Shares, partition, shares};
@@ -48,6 +48,7 @@ pub(crate) fn hello(config: &Config, text: &Text) -> Hello {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         config_hash: config.hash(),
         corpus_hash: text.hash().to_owned(),
+        config: config.agreed(),
     }
 }
 
@@ -135,16 +136,20 @@ fn make_plan(config: &Config, network: &Model, profile: &Profile) -> Result<Plan
         let pairs = pipeline.devices.iter().zip(layers);
         stages.push(pairs.map(|(&device, layers)| Stage::new(device, layers)).collect());
     }
-    let microbatches = split(config, profile, &stages)?;
-    let pipelines = stages.into_iter().zip(microbatches);
-    Plan::new(
-        pipelines.map(|(stages, microbatches)| Pipeline::new(stages, microbatches)).collect(),
-        config.microbatch,
-        kind,
-        network.n_layers(),
-        config.cluster.devices().len(),
-    )
-    .map_err(|e| Error::Plan { path: config.path.clone(), problem: e.to_string() })
+    let plan = |microbatches: Vec<u32>| {
+        let pipelines = stages.iter().zip(microbatches);
+        Plan::new(
+            pipelines.map(|(stages, n)| Pipeline::new(stages.clone(), n)).collect(),
+            config.microbatch,
+            kind,
+            network.n_layers(),
+            config.cluster.devices().len(),
+        )
+        .map_err(|e| Error::Plan { path: config.path.clone(), problem: e.to_string() })
+    };
+    // Shares follow from what the stages take, so the stages have to make sense first.
+    plan(vec![1; stages.len()])?;
+    plan(split(config, profile, &stages)?)
 }
 
 /// The layers of pipeline `idx` by the exact rule.
@@ -186,16 +191,6 @@ fn cut(
 fn both_passes(profile: &Profile, layers: Range<u32>, speed: f64) -> Nanos {
     profile.pass_time(Pass::Forward, layers.clone(), speed)
         + profile.pass_time(Pass::Backward, layers, speed)
-}
-
-/// Memory of a stage: what the check will bound, without the messages under way.
-fn stage_bytes(network: &Model, profile: &Profile, layers: Range<u32>, in_flight: u32) -> Bytes {
-    let params = network.params_of(layers.clone());
-    let n_params: usize = params.iter().map(|param| param.spec.n_values()).sum();
-    profile.base
-        + Bytes(n_params as u64 * profile.param_bytes.total())
-        + profile.saved(layers.clone()) * u64::from(in_flight)
-        + profile.workspace(layers)
 }
 
 /// Micro-batches by pipeline: those that are fixed, and the rest by the exact rule.

@@ -17,6 +17,8 @@ pub struct OpCosts {
     bucket_params: Vec<usize>,
     /// Parameters by chunk.
     chunk_params: Vec<usize>,
+    /// Bytes that a pass needs while it runs, by chunk.
+    chunk_workspace: Vec<Bytes>,
 }
 
 impl OpCosts {
@@ -39,7 +41,12 @@ impl OpCosts {
         for (bucket, n_params) in schedule.buckets.iter().zip(&bucket_params) {
             bucket.holders.iter().for_each(|chunk| chunk_params[chunk.idx()] += n_params);
         }
+        let chunks = schedule.chunks.iter().zip(&chunk_params);
+        let chunk_workspace = chunks
+            .map(|(chunk, &n_params)| workspace(model, profile, chunk.layers.clone(), n_params))
+            .collect();
         Self {
+            chunk_workspace,
             schedule: schedule.clone(),
             profile: profile.clone(),
             cluster: cluster.clone(),
@@ -84,14 +91,6 @@ impl OpCosts {
     fn layers(&self, chunk: ChunkId) -> Range<u32> {
         self.schedule.chunks[chunk.idx()].layers.clone()
     }
-
-    /// What leaves the last layer before `chunk`, which is as large as its gradient.
-    fn input_bytes(&self, chunk: ChunkId) -> Bytes {
-        match self.layers(chunk).start {
-            0 => Bytes::ZERO,
-            start => self.profile.output(start - 1..start),
-        }
-    }
 }
 
 impl MemoryModel for OpCosts {
@@ -104,7 +103,7 @@ impl MemoryModel for OpCosts {
         let params = |chunk: ChunkId| self.chunk_params[chunk.idx()] as u64;
         match value {
             Value::Activation { chunk, .. } => self.profile.output(self.layers(chunk)),
-            Value::Gradient { chunk, .. } => self.input_bytes(chunk),
+            Value::Gradient { chunk, .. } => input_bytes(&self.profile, self.layers(chunk).start),
             Value::Stash { chunk, .. } => self.profile.saved(self.layers(chunk)),
             Value::Params { chunk } => Bytes(params(chunk) * per_param.weights),
             Value::OptState { chunk } => Bytes(params(chunk) * per_param.optimizer),
@@ -117,10 +116,12 @@ impl MemoryModel for OpCosts {
 
     fn workspace(&self, _: DeviceId, op: Op) -> Bytes {
         match op {
-            Op::Compute { chunk, .. } => self.profile.workspace(self.layers(chunk)),
+            Op::Compute { chunk, .. } => self.chunk_workspace[chunk.idx()],
             Op::Send(id) => match self.schedule.transfers[id.idx()].value {
                 Value::Activation { chunk, .. } => self.profile.output(self.layers(chunk)),
-                Value::Gradient { chunk, .. } => self.input_bytes(chunk),
+                Value::Gradient { chunk, .. } => {
+                    input_bytes(&self.profile, self.layers(chunk).start)
+                }
                 _ => Bytes::ZERO,
             },
             Op::Recv(_) | Op::Collective(_) | Op::OptimizerStep { .. } => Bytes::ZERO,
@@ -136,4 +137,39 @@ impl MemoryModel for OpCosts {
 fn own_params(model: &Model, layers: Range<u32>) -> usize {
     let layers = &model.layers[layers.start as usize..layers.end as usize];
     layers.iter().flat_map(|layer| &layer.params).map(|spec| spec.n_values()).sum()
+}
+
+/// What a stage that holds `layers` may need with `in_flight` micro-batches: at least what the
+/// check's bound will be, so that layers can be placed before there is a schedule. Besides what is
+/// computed on, it counts for each micro-batch in flight, and for one more, two messages at either
+/// end that have come early or wait to leave, each with the copy that a send makes.
+pub fn stage_bytes(model: &Model, profile: &Profile, layers: Range<u32>, in_flight: u32) -> Bytes {
+    let params = model.params_of(layers.clone());
+    let n_params: usize = params.iter().map(|param| param.spec.n_values()).sum();
+    let messages = profile.output(layers.clone()) + input_bytes(profile, layers.start);
+    profile.base
+        + Bytes(n_params as u64 * profile.param_bytes.total())
+        + profile.saved(layers.clone()) * u64::from(in_flight)
+        + workspace(model, profile, layers, n_params)
+        + messages * (4 * (u64::from(in_flight) + 1))
+}
+
+/// What leaves the layer before `start`, which is as large as its gradient.
+fn input_bytes(profile: &Profile, start: u32) -> Bytes {
+    match start {
+        0 => Bytes::ZERO,
+        start => profile.output(start - 1..start),
+    }
+}
+
+/// What a pass over `layers` needs while it runs. A backward pass makes the gradients of all the
+/// chunk's parameters before they are added to the accumulated ones; a layer's measured workspace
+/// has its own among them.
+fn workspace(model: &Model, profile: &Profile, layers: Range<u32>, n_params: usize) -> Bytes {
+    let without_gradients = layers.map(|layer| {
+        let params = model.params_of(layer..layer + 1);
+        let n_own: usize = params.iter().map(|param| param.spec.n_values()).sum();
+        profile.workspace(layer..layer + 1).saturating_sub(Bytes::of_f32(n_own))
+    });
+    without_gradients.max().unwrap_or_default() + Bytes::of_f32(n_params)
 }
