@@ -10,9 +10,10 @@ use cavalcade_plan::{Pipeline, Plan, Stage};
 use cavalcade_planner::{PartitionError, Shares, partition, shares};
 use cavalcade_profile::{Pass, Profile};
 use cavalcade_runtime::{Hello, Job};
-use cavalcade_schedule::{CheckError, Options, check};
+use cavalcade_schedule::{CheckError, Options, Shape, check};
 use cavalcade_sim::{Prediction, ProfiledCosts, predict};
 use cavalcade_units::{Bytes, DeviceId, Nanos};
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -173,13 +174,21 @@ fn cut(
     let time = |stage: usize, layer: u32| both_passes(profile, layer..layer + 1, speed(stage));
     // The most micro-batches that a stage can be given: what the rule must leave room for.
     let microbatches = config.plan.pipelines[idx].microbatches.unwrap_or(config.n_microbatches());
+    let n_stages = devices.len() as u32;
+    let n_devices = devices.iter().collect::<BTreeSet<_>>().len() as u32;
+    let shape = Shape { n_stages, n_devices, n_microbatches: microbatches };
+    let in_flight: Vec<u32> =
+        (0..n_stages).map(|stage| config.plan.kind.in_flight(stage, shape)).collect();
     let bytes = |stage: usize, layers: Range<u32>| {
-        let n_stages = devices.len() as u32;
-        let in_flight = config.plan.kind.in_flight(stage as u32, n_stages, microbatches);
-        stage_bytes(network, profile, layers, in_flight)
+        stage_bytes(network, profile, layers, in_flight[stage])
     };
-    let capacity: Vec<Option<Bytes>> =
-        devices.iter().map(|&device| config.cluster.device(device).memory).collect();
+    // A device that serves several stages gives each an equal part of its memory.
+    let served = config.plan.pipelines.iter().flat_map(|pipeline| &pipeline.devices);
+    let capacity = |device: DeviceId| {
+        let n_served = served.clone().filter(|&&other| other == device).count() as u64;
+        config.cluster.device(device).memory.map(|memory| Bytes(memory.0 / n_served))
+    };
+    let capacity: Vec<Option<Bytes>> = devices.iter().map(|&device| capacity(device)).collect();
     let cuts = partition(&time, &bytes, &capacity, n_layers);
     cuts.map_err(|error: PartitionError| {
         let names: Vec<&str> =

@@ -49,7 +49,7 @@ proptest! {
         let model = Model::gpt(&config);
         let profile = profile(&model, &sizes);
         let kind = if gpipe { Kind::GPipe } else { Kind::OneFOneB };
-        let schedule = build(generate(kind, &layout), Options { clip_gradients: true });
+        let schedule = build(generate(kind, &layout).expect("it fits"), Options { clip_gradients: true });
         let device =
             |idx| Device { name: format!("d{idx}"), speed: None, memory: None, threads: 1 };
         let cluster = Cluster::new((0..layout.n_devices).map(device).collect(), None, &[])
@@ -57,9 +57,8 @@ proptest! {
         let costs = OpCosts::new(&schedule, &model, &profile, &cluster);
         let bounds = check(schedule, None).expect("it is sound").peak_bound(&costs);
         for pipeline in &layout.pipelines {
-            let n_stages = pipeline.stages.len() as u32;
             for (idx, stage) in pipeline.stages.iter().enumerate() {
-                let in_flight = kind.in_flight(idx as u32, n_stages, pipeline.microbatches);
+                let in_flight = kind.in_flight(idx as u32, pipeline.shape());
                 let counted = stage_bytes(&model, &profile, stage.layers.clone(), in_flight);
                 let bound = bounds[stage.device.idx()];
                 prop_assert!(counted + Bytes(8) >= bound, "{counted:?} < {bound:?}");

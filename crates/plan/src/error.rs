@@ -1,6 +1,6 @@
 //! What can be wrong with a plan.
 
-use cavalcade_schedule::UnknownKind;
+use cavalcade_schedule::{LayoutError, UnknownKind};
 use cavalcade_units::DeviceId;
 use std::ops::Range;
 use thiserror::Error;
@@ -90,20 +90,9 @@ pub enum PlanError {
         /// The cluster's devices.
         n_devices: usize,
     },
-    /// A device serves two stages.
-    #[error(
-        "device {device} serves stage {} of pipeline {} and stage {} of pipeline {}; a device \
-         serves one stage: choose another device for one of them, or join the two stages",
-        first.1, first.0, second.1, second.0
-    )]
-    DeviceTwice {
-        /// The device.
-        device: DeviceId,
-        /// Pipeline and stage of its first use.
-        first: (usize, usize),
-        /// Pipeline and stage of its second use.
-        second: (usize, usize),
-    },
+    /// The pipelines do not have the form that the schedule needs.
+    #[error(transparent)]
+    Form(#[from] LayoutError),
     /// A word that names no kind of schedule.
     #[error(transparent)]
     UnknownSchedule(#[from] UnknownKind),

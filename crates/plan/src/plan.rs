@@ -1,9 +1,8 @@
 //! The plan itself and the one check that makes it.
 
 use crate::PlanError;
-use cavalcade_schedule::Kind;
+use cavalcade_schedule::{Kind, fits};
 use cavalcade_units::DeviceId;
-use std::collections::HashMap;
 use std::ops::Range;
 
 /// A consecutive run of layers on one device.
@@ -54,6 +53,17 @@ impl Pipeline {
     }
 }
 
+impl Pipeline {
+    /// The pipeline as its schedule sees it.
+    pub fn form(&self) -> cavalcade_schedule::Pipeline {
+        let stages = self.stages.iter().map(|stage| cavalcade_schedule::Stage {
+            device: stage.device,
+            layers: stage.layers.clone(),
+        });
+        cavalcade_schedule::Pipeline { stages: stages.collect(), microbatches: self.microbatches }
+    }
+}
+
 /// A checked plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
@@ -69,7 +79,8 @@ impl Plan {
     /// # Errors
     /// There is no pipeline, stage, micro-batch or sample where one is needed; a pipeline does
     /// not cover `0..n_layers` exactly once in order; a stage has no layer; a device does not
-    /// exist or serves two stages.
+    /// exist; the pipelines do not have the form that `schedule` needs (for most schedules: a
+    /// device serves one stage).
     pub fn new(
         pipelines: Vec<Pipeline>,
         microbatch_size: u32,
@@ -87,6 +98,8 @@ impl Plan {
             check_layers(idx, pipeline, n_layers)?;
         }
         check_devices(&pipelines, n_devices)?;
+        let forms: Vec<_> = pipelines.iter().map(Pipeline::form).collect();
+        fits(schedule, &forms)?;
         Ok(Self { pipelines, microbatch_size, schedule })
     }
 
@@ -148,10 +161,8 @@ fn check_layers(pipeline_idx: usize, pipeline: &Pipeline, n_layers: u32) -> Resu
 }
 
 fn check_devices(pipelines: &[Pipeline], n_devices: usize) -> Result<(), PlanError> {
-    let mut uses = HashMap::new();
     for (pipeline_idx, pipeline) in pipelines.iter().enumerate() {
         for (stage_idx, &Stage { device, .. }) in pipeline.stages.iter().enumerate() {
-            let second = (pipeline_idx, stage_idx);
             if device.idx() >= n_devices {
                 return Err(PlanError::NoSuchDevice {
                     pipeline: pipeline_idx,
@@ -159,9 +170,6 @@ fn check_devices(pipelines: &[Pipeline], n_devices: usize) -> Result<(), PlanErr
                     device,
                     n_devices,
                 });
-            }
-            if let Some(first) = uses.insert(device, second) {
-                return Err(PlanError::DeviceTwice { device, first, second });
             }
         }
     }
@@ -192,6 +200,17 @@ mod tests {
     }
 
     #[test]
+    fn a_device_may_serve_several_stages_where_the_schedule_says_so() {
+        let folded = pipeline(4, &[(0, 0..2), (3, 2..3), (0, 3..4), (3, 4..6)]);
+        Plan::new(vec![folded.clone()], 2, Kind::Interleaved, 6, 4).unwrap();
+        Plan::new(vec![folded], 2, Kind::OneFOneB, 6, 4).unwrap_err();
+        let there = pipeline(2, &[(0, 0..2), (3, 2..6)]);
+        let back = pipeline(3, &[(3, 0..4), (0, 4..6)]);
+        Plan::new(vec![there.clone(), back.clone()], 2, Kind::Chimera, 6, 4).unwrap();
+        Plan::new(vec![there, back], 2, Kind::GPipe, 6, 4).unwrap_err();
+    }
+
+    #[test]
     fn what_is_wrong_is_named_with_its_place() {
         for (pipelines, wanted) in [
             (vec![], "the plan has no pipeline"),
@@ -210,6 +229,32 @@ mod tests {
             ),
         ] {
             let error = plan(pipelines).unwrap_err().to_string();
+            assert!(error.contains(wanted), "{error}");
+        }
+        for (kind, pipelines, wanted) in [
+            (
+                Kind::Interleaved,
+                vec![pipeline(1, &[(0, 0..2), (0, 2..3), (1, 3..6)])],
+                "turn of device",
+            ),
+            (
+                Kind::Interleaved,
+                vec![pipeline(1, &[(0, 0..2), (1, 2..3), (0, 3..6)])],
+                "3 stages on 2",
+            ),
+            (Kind::Chimera, vec![pipeline(1, &[(0, 0..2), (1, 2..6)])], "pairs"),
+            (
+                Kind::Chimera,
+                vec![pipeline(1, &[(0, 0..6)]), pipeline(1, &[(0, 0..6)])],
+                "even number",
+            ),
+            (
+                Kind::Chimera,
+                vec![pipeline(1, &[(0, 0..3), (1, 3..6)]), pipeline(1, &[(0, 0..3), (1, 3..6)])],
+                "opposite order",
+            ),
+        ] {
+            let error = Plan::new(pipelines, 2, kind, 6, 4).unwrap_err().to_string();
             assert!(error.contains(wanted), "{error}");
         }
         let empty = Plan::new(vec![pipeline(1, &[(0, 0..6)])], 0, Kind::GPipe, 6, 4);

@@ -63,6 +63,36 @@ fn gpipe() {
 }
 
 #[test]
+fn one_f_one_b_with_other_warm_ups() {
+    for word in ["1f1b:a2", "1f1b:b", "geo:1+2"] {
+        let kind = word.parse().expect("it is a kind");
+        check(&Case { kind, ..Case::new(&[(&[1, 2, 4], 5)]) });
+    }
+}
+
+/// Two devices with two chunks each, also for micro-batches that are no multiple of two.
+#[test]
+fn interleaved() {
+    for microbatches in [1, 4, 5] {
+        let case = Case::new(&[(&[1, 3, 4], microbatches)]);
+        check(&Case { kind: Kind::Interleaved, ..case });
+    }
+    check(&Case { kind: Kind::Interleaved, ..Case::new(&[(&[1, 3, 4], 2), (&[2], 3)]) });
+}
+
+/// Both directions hold every layer: two copies on two devices, unlike cuts and shares included.
+#[test]
+fn chimera() {
+    for pipelines in [
+        [(&[1, 2, 4][..], 2), (&[1, 2, 4][..], 2)],
+        [(&[1, 2, 4], 4), (&[1, 2, 3], 3)],
+        [(&[2], 1), (&[3], 4)],
+    ] {
+        check(&Case { kind: Kind::Chimera, ..Case::new(&pipelines) });
+    }
+}
+
+#[test]
 fn tied_embeddings_on_the_first_and_the_last_stage() {
     for tied in [true, false] {
         check(&Case { tied, ..Case::new(&[(&[1, 4], 4), (&[2], 2)]) });

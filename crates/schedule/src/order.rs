@@ -1,8 +1,10 @@
 //! Who computes what, in what order: what generators make. It cannot hold communication.
 
+use crate::generators::Shape;
 use crate::op::Pass;
 use crate::tables::{Chunk, Tie};
 use cavalcade_units::{ChunkId, DeviceId, MicrobatchId};
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// What a generator is told: which devices form which pipelines over which layers.
@@ -27,6 +29,18 @@ pub struct Pipeline {
     pub microbatches: u32,
 }
 
+impl Pipeline {
+    /// What its schedule depends on.
+    pub fn shape(&self) -> Shape {
+        let devices: BTreeSet<DeviceId> = self.stages.iter().map(|stage| stage.device).collect();
+        Shape {
+            n_stages: self.stages.len() as u32,
+            n_devices: devices.len() as u32,
+            n_microbatches: self.microbatches,
+        }
+    }
+}
+
 /// One position of a pipeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stage {
@@ -42,7 +56,7 @@ pub(crate) type ComputeOp = (Pass, ChunkId, MicrobatchId);
 /// Chunks, paths, and for each device its passes in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ComputeOrder {
-    pub(crate) name: &'static str,
+    pub(crate) name: String,
     pub(crate) n_layers: u32,
     pub(crate) ties: Vec<Tie>,
     pub(crate) chunks: Vec<Chunk>,
@@ -52,14 +66,9 @@ pub struct ComputeOrder {
 }
 
 impl ComputeOrder {
-    /// One chunk a stage and one path a pipeline, micro-batches numbered pipeline by pipeline;
-    /// `program(stage_idx, n_stages, n_microbatches)` gives each stage's passes, by the index of
-    /// the micro-batch within its pipeline.
-    pub(crate) fn by_stage(
-        name: &'static str,
-        layout: &Layout,
-        program: impl Fn(u32, u32, u32) -> Vec<(Pass, u32)>,
-    ) -> Self {
+    /// One chunk a stage, one path a pipeline, micro-batches numbered pipeline by pipeline, and no
+    /// pass yet.
+    pub(crate) fn without_passes(name: String, layout: &Layout) -> Self {
         let mut order = Self {
             name,
             n_layers: layout.n_layers,
@@ -70,22 +79,42 @@ impl ComputeOrder {
             programs: vec![Vec::new(); layout.n_devices as usize],
         };
         for (path_idx, pipeline) in layout.pipelines.iter().enumerate() {
+            let first = order.chunks.len();
+            let path = first..first + pipeline.stages.len();
+            order.paths.push(path.map(ChunkId::from_idx).collect());
+            let chunks = pipeline.stages.iter();
+            let chunks = chunks.map(|s| Chunk { device: s.device, layers: s.layers.clone() });
+            order.chunks.extend(chunks);
+            let paths = std::iter::repeat_n(path_idx as u32, pipeline.microbatches as usize);
+            order.microbatches.extend(paths);
+        }
+        order
+    }
+
+    /// Adds a pass of a stage to the end of its device's program; `microbatch` is the index within
+    /// the pipeline.
+    pub(crate) fn push(&mut self, pipeline: usize, stage: u32, pass: Pass, microbatch: u32) {
+        let chunk = self.paths[pipeline][stage as usize];
+        let first = self.microbatches.partition_point(|&path| (path as usize) < pipeline) as u32;
+        let device = self.chunks[chunk.idx()].device;
+        self.programs[device.idx()].push((pass, chunk, MicrobatchId(first + microbatch)));
+    }
+
+    /// Every stage by itself: `program(stage_idx, n_stages, n_microbatches)` gives its passes. For
+    /// layouts in which a device has one stage.
+    pub(crate) fn by_stage(
+        name: String,
+        layout: &Layout,
+        program: impl Fn(u32, u32, u32) -> Vec<(Pass, u32)>,
+    ) -> Self {
+        let mut order = Self::without_passes(name, layout);
+        for (path_idx, pipeline) in layout.pipelines.iter().enumerate() {
             let n_stages = pipeline.stages.len() as u32;
-            let first_microbatch = order.microbatches.len() as u32;
-            let mut path = Vec::new();
-            for (stage_idx, stage) in pipeline.stages.iter().enumerate() {
-                let chunk = ChunkId::from_idx(order.chunks.len());
-                path.push(chunk);
-                order.chunks.push(Chunk { device: stage.device, layers: stage.layers.clone() });
-                let passes = program(stage_idx as u32, n_stages, pipeline.microbatches);
-                order.programs[stage.device.idx()].extend(passes.into_iter().map(
-                    |(pass, microbatch)| (pass, chunk, MicrobatchId(first_microbatch + microbatch)),
-                ));
+            for stage_idx in 0..n_stages {
+                for (pass, microbatch) in program(stage_idx, n_stages, pipeline.microbatches) {
+                    order.push(path_idx, stage_idx, pass, microbatch);
+                }
             }
-            order.paths.push(path);
-            order
-                .microbatches
-                .extend(std::iter::repeat_n(path_idx as u32, pipeline.microbatches as usize));
         }
         order
     }

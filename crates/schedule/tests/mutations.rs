@@ -1,29 +1,44 @@
 //! Dropping, doubling or swapping any single op is caught by `check`, or changes nothing that
 //! matters: the schedule still finishes with every pass, sum and step done once.
 
-use cavalcade_schedule::{Kind, Layout, Op, Options, Pipeline, Schedule, Stage, Tie, build, check};
+use cavalcade_schedule::{
+    Kind, Layout, Op, Options, Pipeline, Schedule, Stage, Tie, WarmUp, build, check,
+};
 use cavalcade_units::DeviceId;
 
 fn schedule(kind: Kind) -> Schedule {
     let stage = |device, layers| Stage { device: DeviceId(device), layers };
-    let layout = Layout {
-        n_layers: 5,
-        n_devices: 4,
-        ties: vec![Tie { layers: vec![0, 4] }],
-        pipelines: vec![
-            Pipeline { stages: vec![stage(0, 0..5)], microbatches: 2 },
-            Pipeline {
-                stages: vec![stage(1, 0..1), stage(2, 1..3), stage(3, 3..5)],
-                microbatches: 4,
-            },
-        ],
+    let first = Pipeline { stages: vec![stage(0, 0..5)], microbatches: 2 };
+    let three = |devices: [u32; 3], microbatches| {
+        let cuts = [0..1, 1..3, 3..5];
+        let stages = devices.into_iter().zip(cuts).map(|(device, layers)| stage(device, layers));
+        Pipeline { stages: stages.collect(), microbatches }
     };
-    build(cavalcade_schedule::generate(kind, &layout), Options { clip_gradients: true })
+    let two = |devices: [u32; 2], cut, microbatches| Pipeline {
+        stages: vec![stage(devices[0], 0..cut), stage(devices[1], cut..5)],
+        microbatches,
+    };
+    let pipelines = match kind {
+        Kind::Interleaved => {
+            let mut folded = two([1, 2], 1, 3);
+            folded.stages[1].layers = 1..3;
+            folded.stages.extend([stage(1, 3..4), stage(2, 4..5)]);
+            vec![first, folded]
+        }
+        Kind::Chimera => vec![two([0, 1], 2, 3), two([1, 0], 3, 2)],
+        _ => vec![first, three([1, 2, 3], 4)],
+    };
+    let ties = vec![Tie { layers: vec![0, 4] }];
+    let layout = Layout { n_layers: 5, n_devices: 4, ties, pipelines };
+    let order = cavalcade_schedule::generate(kind, &layout).expect("it fits");
+    build(order, Options { clip_gradients: true })
 }
 
 fn mutants(mutate: impl Fn(&mut Vec<Op>, usize) -> bool) -> Vec<Schedule> {
     let mut mutants = Vec::new();
-    for kind in Kind::ALL {
+    let b = Kind::Dapple { policy: WarmUp::B, most: 4 };
+    let geo = Kind::Geo { cut: 1, extra: 1 };
+    for kind in Kind::ALL.into_iter().chain([b, geo]) {
         let whole = schedule(kind);
         for device_idx in 0..whole.programs.len() {
             for op_idx in 0..whole.programs[device_idx].len() {
@@ -70,7 +85,7 @@ fn swapping_neighbors_is_caught_or_harmless() {
     });
     for mutant in swapped {
         let Ok(checked) = check(mutant, None) else { continue };
-        for program in &checked.schedule().programs {
+        for program in checked.schedule().programs.iter().filter(|p| !p.is_empty()) {
             let last_backward = program.iter().rposition(|op| matches!(op, Op::Compute { .. }));
             let first_end = program
                 .iter()

@@ -48,7 +48,7 @@ fn replicas(n_pipelines: u32, n_stages: u32, microbatches: u32) -> CheckedSchedu
         ties: Vec::new(),
         pipelines: (0..n_pipelines).map(pipeline).collect(),
     };
-    let order = generate(Kind::OneFOneB, &layout);
+    let order = generate(Kind::OneFOneB, &layout).expect("one stage a device");
     check(build(order, Options { clip_gradients: true }), None).expect("1F1B is sound")
 }
 

@@ -4,10 +4,10 @@
 use cavalcade_engine::{Trace, interpret};
 use cavalcade_schedule::{
     ActionId, CheckedSchedule, CollectiveKind, Kind, Lane, Layout, MemoryModel, Op, Options, Pass,
-    Pipeline, Stage, Value, build, check, generate,
+    Value, build, check, generate,
 };
 use cavalcade_sim::{Costs, LinkCost, VirtualWorld, predict};
-use cavalcade_testkit::layouts::layouts;
+use cavalcade_testkit::layouts::cases;
 use cavalcade_units::{Bandwidth, Bytes, DeviceId, Nanos};
 use proptest::prelude::*;
 
@@ -76,16 +76,13 @@ impl Costs for TestCosts {
 }
 
 fn straight(kind: Kind, n_stages: u32, microbatches: u32) -> CheckedSchedule {
-    let stage = |i| Stage { device: DeviceId(i), layers: i..i + 1 };
-    let stages = (0..n_stages).map(stage).collect();
-    let pipelines = vec![Pipeline { stages, microbatches }];
-    let layout = Layout { n_layers: n_stages, n_devices: n_stages, ties: Vec::new(), pipelines };
-    check(build(generate(kind, &layout), Options { clip_gradients: false }), None).expect("1F1B and GPipe are sound")
+    let order = generate(kind, &Layout::even(kind, n_stages, 1, microbatches)).expect("it fits");
+    check(build(order, Options { clip_gradients: false }), None).expect("it is sound")
 }
 
 #[test]
 fn equal_stages_take_m_plus_p_minus_1_slots() {
-    for kind in Kind::ALL {
+    for kind in [Kind::GPipe, Kind::OneFOneB] {
         for (p, m) in [(1, 1), (1, 5), (2, 4), (4, 8), (8, 8), (8, 3), (16, 64)] {
             for (forward, backward) in [(1000, 2000), (1000, 1000), (700, 1900)] {
                 let costs = TestCosts { forward, backward, seed: None };
@@ -136,10 +133,9 @@ fn critical_path(schedule: &CheckedSchedule, costs: &TestCosts, trace: &Trace) -
 
 proptest! {
     #[test]
-    fn any_costs_keep_the_bounds(layout in layouts(3), seed: u64, clip: bool, gpipe: bool) {
-        let kind = if gpipe { Kind::GPipe } else { Kind::OneFOneB };
+    fn any_costs_keep_the_bounds((kind, layout) in cases(3), seed: u64, clip: bool) {
         let options = Options { clip_gradients: clip };
-        let schedule = check(build(generate(kind, &layout), options), None).unwrap();
+        let schedule = check(build(generate(kind, &layout).unwrap(), options), None).unwrap();
         let costs = TestCosts { forward: 1000, backward: 2000, seed: Some(seed) };
         let devices: Vec<_> = (0..schedule.n_devices()).map(DeviceId::from_idx).collect();
         let mut world = VirtualWorld::new(&schedule, &costs, vec![Nanos::ZERO; devices.len()]);

@@ -1,6 +1,6 @@
-//! Random layouts: pipelines of unlike depth, unlike cuts and unlike shares.
+//! Random layouts: pipelines of unlike depth, unlike cuts and unlike shares, for every kind.
 
-use cavalcade_schedule::{Layout, Pipeline, Stage, Tie};
+use cavalcade_schedule::{Kind, Layout, Pipeline, Stage, Tie, WarmUp};
 use cavalcade_units::DeviceId;
 use proptest::prelude::*;
 use proptest::sample::subsequence;
@@ -12,6 +12,71 @@ pub fn layouts(pipelines_max: usize) -> impl Strategy<Value = Layout> {
         prop::collection::vec(pipeline, 1..=pipelines_max)
             .prop_map(move |pipelines| layout(n_layers, is_tied, pipelines))
     })
+}
+
+/// Any kind of schedule with a layout that fits it.
+pub fn cases(pipelines_max: usize) -> impl Strategy<Value = (Kind, Layout)> {
+    (kinds(), layouts(pipelines_max), any::<u32>())
+        .prop_map(|(kind, layout, choice)| (kind, fitted(kind, layout, choice)))
+}
+
+fn kinds() -> impl Strategy<Value = Kind> {
+    let policy = prop_oneof![Just(WarmUp::A), Just(WarmUp::B)];
+    prop_oneof![
+        2 => prop::sample::select(Kind::ALL.to_vec()),
+        1 => (policy, 1u32..6).prop_map(|(policy, most)| Kind::Dapple { policy, most }),
+        1 => (1u32..5, 1u32..4).prop_map(|(cut, extra)| Kind::Geo { cut, extra }),
+    ]
+}
+
+/// `layout` changed to the form that `kind` needs.
+fn fitted(kind: Kind, mut layout: Layout, choice: u32) -> Layout {
+    match kind {
+        Kind::GPipe | Kind::OneFOneB | Kind::Dapple { .. } | Kind::Geo { .. } => {}
+        Kind::Interleaved => layout.pipelines.iter_mut().for_each(|p| fold(p, choice as usize)),
+        Kind::Chimera => {
+            let pipelines = std::mem::take(&mut layout.pipelines);
+            for pipeline in pipelines {
+                let down = evened(pipeline, &mut layout);
+                let up = mirrored(&down, 1 + choice % 7);
+                layout.pipelines.extend([down, up]);
+            }
+        }
+    }
+    layout
+}
+
+/// Puts the stages of `pipeline` on some of its devices, round after round.
+fn fold(pipeline: &mut Pipeline, choice: usize) {
+    let n_stages = pipeline.stages.len();
+    let divisors: Vec<usize> = (1..=n_stages).filter(|n| n_stages.is_multiple_of(*n)).collect();
+    let n_devices = divisors[choice % divisors.len()];
+    for idx in n_devices..n_stages {
+        pipeline.stages[idx].device = pipeline.stages[idx - n_devices].device;
+    }
+}
+
+/// `pipeline` with an even number of stages: the last two are joined, or the only one is split,
+/// for which a model of one layer gets a second.
+fn evened(mut pipeline: Pipeline, layout: &mut Layout) -> Pipeline {
+    let stages = &mut pipeline.stages;
+    if stages.len() == 1 {
+        layout.n_layers = layout.n_layers.max(2);
+        stages[0].layers = 0..1;
+        stages.push(Stage { device: DeviceId(layout.n_devices), layers: 1..layout.n_layers });
+        layout.n_devices += 1;
+    } else if stages.len() % 2 == 1 {
+        let last = stages.pop().expect("there are at least three");
+        stages.last_mut().expect("there are two more").layers.end = last.layers.end;
+    }
+    pipeline
+}
+
+fn mirrored(down: &Pipeline, microbatches: u32) -> Pipeline {
+    let devices = down.stages.iter().rev().map(|stage| stage.device);
+    let stages = devices.zip(&down.stages);
+    let stages = stages.map(|(device, stage)| Stage { device, layers: stage.layers.clone() });
+    Pipeline { stages: stages.collect(), microbatches }
 }
 
 /// Where to cut `0..n_layers` into consecutive, non-empty runs.

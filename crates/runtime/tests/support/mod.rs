@@ -49,19 +49,7 @@ impl Case {
         let config =
             GptConfig::new(23, CONTEXT, 16, 2, BLOCKS, self.tied, false).expect("it is legal");
         let model = Model::gpt(&config);
-        let mut n_devices = 0;
-        let mut pipelines = Vec::new();
-        for (cuts, microbatches) in &self.pipelines {
-            let mut bounds = vec![0];
-            bounds.extend(cuts);
-            bounds.push(model.n_layers());
-            let stages = bounds.windows(2).map(|pair| {
-                n_devices += 1;
-                Stage::new(DeviceId(n_devices - 1), pair[0]..pair[1])
-            });
-            pipelines.push(Pipeline::new(stages.collect(), *microbatches));
-        }
-        let n_devices = n_devices as usize;
+        let (pipelines, n_devices) = self.pipelines(model.n_layers());
         let plan =
             Plan::new(pipelines, 2, self.kind, model.n_layers(), n_devices).expect("it is legal");
         let options = Options { clip_gradients: self.clip_norm.is_some() };
@@ -87,6 +75,34 @@ impl Case {
             model: Arc::new(model),
             config,
         }
+    }
+}
+
+impl Case {
+    /// Every stage on a device of its own; interleaved, on two devices in turn; for Chimera, every
+    /// other pipeline on the devices of the one before it, in the opposite order.
+    fn pipelines(&self, n_layers: u32) -> (Vec<Pipeline>, usize) {
+        let mut first = 0;
+        let mut pipelines = Vec::new();
+        for (idx, (cuts, microbatches)) in self.pipelines.iter().enumerate() {
+            let bounds = [vec![0], cuts.clone(), vec![n_layers]].concat();
+            let n_stages = bounds.len() as u32 - 1;
+            let is_up = self.kind == Kind::Chimera && idx % 2 == 1;
+            if is_up {
+                first -= n_stages;
+            }
+            let device = |stage: u32| match self.kind {
+                Kind::Interleaved => first + stage % 2,
+                _ if is_up => first + n_stages - 1 - stage,
+                _ => first + stage,
+            };
+            let pairs = bounds.windows(2).zip(0..);
+            let stages =
+                pairs.map(|(pair, stage)| Stage::new(DeviceId(device(stage)), pair[0]..pair[1]));
+            pipelines.push(Pipeline::new(stages.collect(), *microbatches));
+            first += n_stages;
+        }
+        (pipelines, first as usize)
     }
 }
 

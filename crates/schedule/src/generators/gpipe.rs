@@ -15,7 +15,7 @@ use crate::op::Pass;
 use crate::order::{ComputeOrder, Layout};
 
 pub(super) fn order(layout: &Layout) -> ComputeOrder {
-    ComputeOrder::by_stage(Kind::GPipe.word(), layout, |_, _, n_microbatches| {
+    ComputeOrder::by_stage(Kind::GPipe.to_string(), layout, |_, _, n_microbatches| {
         let forwards = (0..n_microbatches).map(|m| (Pass::Forward, m));
         let backwards = (0..n_microbatches).map(|m| (Pass::Backward, m));
         forwards.chain(backwards).collect()

@@ -1,98 +1,60 @@
 //! The schedules: each a small pure function from a [`Layout`] to a [`ComputeOrder`].
 
+mod chimera;
+mod even;
+mod fits;
 mod gpipe;
+mod interleaved;
+mod kind;
 mod one_f_one_b;
 
+pub use fits::{LayoutError, fits};
+pub use kind::{Kind, Shape, UnknownKind};
+pub use one_f_one_b::WarmUp;
+
 use crate::order::{ComputeOrder, Layout};
-use std::fmt;
-use std::str::FromStr;
-use thiserror::Error;
-
-/// A kind of schedule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
-    /// All forwards, then all backwards (GPipe, Huang et al. 2019).
-    GPipe,
-    /// One forward, one backward after a warm-up (PipeDream-flush; DAPPLE's early backward).
-    OneFOneB,
-}
-
-impl Kind {
-    /// Every kind, in the order in which they are listed to people.
-    pub const ALL: [Self; 2] = [Self::GPipe, Self::OneFOneB];
-
-    /// The kind's word in files and on the command line.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::GPipe => "gpipe",
-            Self::OneFOneB => "1f1b",
-        }
-    }
-
-    /// Most micro-batches that stage `stage_idx` of `n_stages` keeps a stash of at once.
-    pub fn in_flight(self, stage_idx: u32, n_stages: u32, n_microbatches: u32) -> u32 {
-        match self {
-            Self::GPipe => n_microbatches,
-            Self::OneFOneB => (n_stages - stage_idx).min(n_microbatches),
-        }
-    }
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.word())
-    }
-}
-
-/// A word that names no kind of schedule.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error(
-    "`{found}` is not a kind of schedule; the kinds are {}",
-    Kind::ALL.map(Kind::word).join(", ")
-)]
-pub struct UnknownKind {
-    /// What was read.
-    pub found: String,
-}
-
-impl FromStr for Kind {
-    type Err = UnknownKind;
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let found = || UnknownKind { found: text.to_owned() };
-        Self::ALL.into_iter().find(|kind| kind.word() == text).ok_or_else(found)
-    }
-}
 
 /// The order of all passes for `layout` under `kind`.
-pub fn generate(kind: Kind, layout: &Layout) -> ComputeOrder {
-    match kind {
+///
+/// # Errors
+/// If the layout does not have the form that the kind needs; see [`fits`].
+pub fn generate(kind: Kind, layout: &Layout) -> Result<ComputeOrder, LayoutError> {
+    fits(kind, &layout.pipelines)?;
+    Ok(match kind {
         Kind::GPipe => gpipe::order(layout),
-        Kind::OneFOneB => one_f_one_b::order(layout),
-    }
+        Kind::OneFOneB | Kind::Dapple { .. } | Kind::Geo { .. } => one_f_one_b::order(kind, layout),
+        Kind::Interleaved => interleaved::order(layout),
+        Kind::Chimera => chimera::order(layout),
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Kind, generate};
-    use crate::{Layout, Options, Pipeline, Stage, build, check};
-    use cavalcade_units::DeviceId;
+    use super::{Kind, WarmUp, generate};
+    use crate::{ComputeOrder, Layout, Options, Pass, build, check};
     use std::fmt::Write;
 
-    fn straight(n_stages: u32, microbatches: u32) -> Layout {
-        let stage = |i| Stage { device: DeviceId(i), layers: i..i + 1 };
-        let stages = (0..n_stages).map(stage).collect();
-        let pipelines = vec![Pipeline { stages, microbatches }];
-        Layout { n_layers: n_stages, n_devices: n_stages, ties: Vec::new(), pipelines }
-    }
+    const KINDS: [Kind; 8] = [
+        Kind::GPipe,
+        Kind::OneFOneB,
+        Kind::Dapple { policy: WarmUp::A, most: 3 },
+        Kind::Dapple { policy: WarmUp::B, most: u32::MAX },
+        Kind::Dapple { policy: WarmUp::B, most: 5 },
+        Kind::Geo { cut: 2, extra: 3 },
+        Kind::Interleaved,
+        Kind::Chimera,
+    ];
 
-    /// The passes of every stage, without transfers and the end of the step.
-    fn passes(kind: Kind, n_stages: u32, microbatches: u32) -> String {
-        let order = generate(kind, &straight(n_stages, microbatches));
+    /// The passes of every device, without transfers and the end of the step; chunks are named
+    /// where a device has several.
+    fn passes(order: &ComputeOrder) -> String {
+        let is_one_each = order.chunks.len() == order.programs.len();
         let mut text = String::new();
         for program in &order.programs {
-            for &(pass, _, microbatch) in program {
-                let letter = if pass == crate::Pass::Forward { 'F' } else { 'B' };
-                write!(text, "{letter}{microbatch} ").unwrap();
+            for &(pass, chunk, microbatch) in program {
+                let letter = if pass == Pass::Forward { 'F' } else { 'B' };
+                let chunk = if is_one_each { String::new() } else { chunk.to_string() };
+                write!(text, "{chunk}{letter}{microbatch} ").unwrap();
             }
             text = text.trim_end().to_owned() + "\n";
         }
@@ -101,41 +63,67 @@ mod tests {
 
     #[test]
     fn goldens() {
-        for kind in Kind::ALL {
+        for kind in KINDS {
             let mut text = String::new();
-            for (n_stages, microbatches) in [(1, 3), (2, 4), (4, 8), (4, 2), (8, 16)] {
-                writeln!(text, "{kind}, {n_stages} stages, {microbatches} micro-batches").unwrap();
-                text += &passes(kind, n_stages, microbatches);
+            for (n_stages, microbatches) in [(1, 3), (2, 4), (4, 8), (4, 2), (4, 6), (8, 16)] {
+                let layout = Layout::even(kind, n_stages, 2, microbatches);
+                let Ok(order) = generate(kind, &layout) else { continue };
+                writeln!(text, "{kind}, {n_stages} devices, {microbatches} micro-batches").unwrap();
+                text += &passes(&order);
                 text.push('\n');
             }
-            let path = format!("{}/goldens/{kind}.txt", env!("CARGO_MANIFEST_DIR"));
+            let name = kind.to_string().replace(':', "-");
+            let path = format!("{}/goldens/{name}.txt", env!("CARGO_MANIFEST_DIR"));
             expect_test::expect_file![path].assert_eq(&text);
         }
     }
 
     #[test]
     fn in_flight_is_what_the_order_does() {
-        for kind in Kind::ALL {
-            for (n_stages, microbatches) in [(1, 3), (2, 4), (4, 8), (4, 2), (8, 16)] {
-                let order = generate(kind, &straight(n_stages, microbatches));
-                for (stage_idx, program) in order.programs.iter().enumerate() {
-                    let (mut now, mut most) = (0i64, 0);
-                    for (pass, ..) in program {
-                        now += if *pass == crate::Pass::Forward { 1 } else { -1 };
-                        most = most.max(now);
+        for kind in KINDS {
+            for (n_devices, n_chunks, microbatches) in sizes() {
+                let layout = Layout::even(kind, n_devices, n_chunks, microbatches);
+                let Ok(order) = generate(kind, &layout) else { continue };
+                for (pipeline, path) in layout.pipelines.iter().zip(&order.paths) {
+                    for (stage_idx, &own) in path.iter().enumerate() {
+                        let (mut now, mut most) = (0i64, 0);
+                        for (pass, chunk, _) in order.programs.iter().flatten() {
+                            if *chunk == own {
+                                now += if *pass == Pass::Forward { 1 } else { -1 };
+                                most = most.max(now);
+                            }
+                        }
+                        let said = kind.in_flight(stage_idx as u32, pipeline.shape());
+                        let place = format!("{kind} {n_devices} {n_chunks} {microbatches}");
+                        assert_eq!(most, i64::from(said), "{place}: stage {stage_idx}");
                     }
-                    let said = kind.in_flight(stage_idx as u32, n_stages, microbatches);
-                    assert_eq!(most, i64::from(said), "{kind} stage {stage_idx} of {n_stages}");
                 }
             }
         }
     }
 
+    fn sizes() -> impl Iterator<Item = (u32, u32, u32)> {
+        let sizes = (1..=8).flat_map(|p| (1..=4).map(move |v| (p, v)));
+        sizes.flat_map(|(p, v)| (1..=3 * p + 1).map(move |m| (p, v, m)))
+    }
+
     #[test]
     fn whole_schedules_pass_the_check() {
-        for kind in Kind::ALL {
-            let order = generate(kind, &straight(4, 8));
-            check(build(order, Options { clip_gradients: true }), None).unwrap();
+        let mut n_sound = 0;
+        for kind in KINDS {
+            for (n_devices, n_chunks, microbatches) in sizes() {
+                let layout = Layout::even(kind, n_devices, n_chunks, microbatches);
+                let is_legal = kind != Kind::Chimera || (n_devices % 2 == 0 && microbatches >= 2);
+                let order = generate(kind, &layout);
+                assert_eq!(order.is_ok(), is_legal, "{kind} {n_devices} {microbatches}");
+                let Ok(order) = order else { continue };
+                let checked = check(build(order, Options { clip_gradients: true }), None);
+                if let Err(e) = checked {
+                    panic!("{kind} {n_devices} {n_chunks} {microbatches}: {e}")
+                }
+                n_sound += 1;
+            }
         }
+        assert!(n_sound > 3000, "{n_sound}");
     }
 }

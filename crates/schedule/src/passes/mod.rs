@@ -28,7 +28,7 @@ pub struct Options {
 /// Runs all passes over `order`.
 pub fn build(order: ComputeOrder, options: Options) -> Schedule {
     let mut schedule = Schedule {
-        name: order.name.to_owned(),
+        name: order.name,
         n_layers: order.n_layers,
         ties: order.ties,
         chunks: order.chunks,

@@ -43,7 +43,7 @@ mod tests {
                 Pipeline { stages: vec![stage(2, 0..4)], microbatches: 1 },
             ],
         };
-        build(generate(Kind::OneFOneB, &layout), Options { clip_gradients: true })
+        build(generate(Kind::OneFOneB, &layout).unwrap(), Options { clip_gradients: true })
     }
 
     #[test]

@@ -1,0 +1,143 @@
+//! The kinds of schedule: their words, and how many micro-batches each keeps in flight.
+
+use super::{WarmUp, chimera, interleaved, one_f_one_b};
+use std::fmt;
+use std::str::FromStr;
+use thiserror::Error;
+
+/// A kind of schedule. Its text form is what files and the command line say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// All forwards, then all backwards (GPipe, Huang et al. 2019).
+    GPipe,
+    /// One forward, one backward after a warm-up (PipeDream-flush; DAPPLE's early backward).
+    OneFOneB,
+    /// 1F1B with another warm-up (DAPPLE, Fan et al. 2021): `1f1b:a8`, `1f1b:b`, `1f1b:b8`.
+    Dapple {
+        /// Which rule.
+        policy: WarmUp,
+        /// Most stashes that a stage has room for.
+        most: u32,
+    },
+    /// 1F1B with more forwards ahead of a slow link (GeoPipe, 2025): `geo:2+3`.
+    Geo {
+        /// The first stage behind the link.
+        cut: u32,
+        /// How many forwards more the stages before it begin with.
+        extra: u32,
+    },
+    /// 1F1B with several chunks a device (Megatron-LM, Narayanan et al. 2021).
+    Interleaved,
+    /// Two pipelines in opposite directions (Chimera, Li and Hoefler 2021).
+    Chimera,
+}
+
+/// A pipeline as its schedule sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Its stages.
+    pub n_stages: u32,
+    /// The devices that they are on.
+    pub n_devices: u32,
+    /// The micro-batches that pass through it in a step.
+    pub n_microbatches: u32,
+}
+
+impl Kind {
+    /// Every kind that needs no numbers, in the order in which they are listed to people.
+    pub const ALL: [Self; 4] = [Self::GPipe, Self::OneFOneB, Self::Interleaved, Self::Chimera];
+
+    /// What [`FromStr`] takes: capitals stand for numbers.
+    pub const FORMS: &str =
+        "gpipe, 1f1b, 1f1b:aN, 1f1b:b, 1f1b:bN, geo:CUT+N, interleaved, chimera";
+
+    /// Most micro-batches that stage `stage_idx` of a pipeline keeps a stash of at once.
+    ///
+    /// # Panics
+    /// If the pipeline has no such stage.
+    pub fn in_flight(self, stage_idx: u32, shape: Shape) -> u32 {
+        let Shape { n_stages, n_devices, n_microbatches } = shape;
+        assert!(stage_idx < n_stages, "the pipeline has this stage");
+        match self {
+            Self::GPipe => n_microbatches,
+            Self::OneFOneB | Self::Dapple { .. } | Self::Geo { .. } => {
+                one_f_one_b::warm_up(self, stage_idx, n_stages, n_microbatches)
+            }
+            Self::Interleaved => {
+                interleaved::in_flight(stage_idx, n_stages, n_devices, n_microbatches)
+            }
+            Self::Chimera => chimera::in_flight(stage_idx, n_stages, n_microbatches),
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::GPipe => f.pad("gpipe"),
+            Self::OneFOneB => f.pad("1f1b"),
+            Self::Dapple { policy: WarmUp::A, most } => f.pad(&format!("1f1b:a{most}")),
+            Self::Dapple { policy: WarmUp::B, most: u32::MAX } => f.pad("1f1b:b"),
+            Self::Dapple { policy: WarmUp::B, most } => f.pad(&format!("1f1b:b{most}")),
+            Self::Geo { cut, extra } => f.pad(&format!("geo:{cut}+{extra}")),
+            Self::Interleaved => f.pad("interleaved"),
+            Self::Chimera => f.pad("chimera"),
+        }
+    }
+}
+
+/// A word that names no kind of schedule.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("`{found}` is not a kind of schedule; the kinds are {}", Kind::FORMS)]
+pub struct UnknownKind {
+    /// What was read.
+    pub found: String,
+}
+
+impl FromStr for Kind {
+    type Err = UnknownKind;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        parse(text).ok_or_else(|| UnknownKind { found: text.to_owned() })
+    }
+}
+
+fn parse(text: &str) -> Option<Kind> {
+    let number = |digits: &str| digits.parse::<u32>().ok().filter(|&number| number > 0);
+    let Some((word, rest)) = text.split_once(':') else {
+        return Kind::ALL.into_iter().find(|kind| kind.to_string() == text);
+    };
+    match (word, rest.split_at_checked(1)?) {
+        ("1f1b", ("a", most)) => Some(Kind::Dapple { policy: WarmUp::A, most: number(most)? }),
+        ("1f1b", ("b", "")) => Some(Kind::Dapple { policy: WarmUp::B, most: u32::MAX }),
+        ("1f1b", ("b", most)) => Some(Kind::Dapple { policy: WarmUp::B, most: number(most)? }),
+        ("geo", _) => {
+            let (cut, extra) = rest.split_once('+')?;
+            Some(Kind::Geo { cut: number(cut)?, extra: number(extra)? })
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Kind;
+
+    #[test]
+    fn words_round_trip() {
+        for word in
+            ["gpipe", "1f1b", "1f1b:a3", "1f1b:b", "1f1b:b9", "geo:2+1", "interleaved", "chimera"]
+        {
+            assert_eq!(word.parse::<Kind>().map(|kind| kind.to_string()), Ok(word.to_owned()));
+        }
+    }
+
+    #[test]
+    fn other_words_are_refused_with_the_kinds_that_there_are() {
+        for word in ["", "1F1B", "1f1b:", "1f1b:a", "1f1b:a0", "1f1b:é", "geo:2", "geo:+1", "x:y"]
+        {
+            word.parse::<Kind>().unwrap_err();
+        }
+        expect_test::expect!["`zigzag` is not a kind of schedule; the kinds are gpipe, 1f1b, 1f1b:aN, 1f1b:b, 1f1b:bN, geo:CUT+N, interleaved, chimera"]
+            .assert_eq(&"zigzag".parse::<Kind>().unwrap_err().to_string());
+    }
+}
