@@ -39,8 +39,8 @@ pub enum Error {
     /// No way of placing the model fits into the devices' memory.
     #[error("no plan fits: {0}")]
     NoPlan(String),
-    /// The schedule of a plan fails the check.
-    #[error("no plan fits: {0}")]
+    /// The schedule of a plan fails the check, for another reason than memory.
+    #[error("the plan has no valid schedule: {0}")]
     Schedule(CheckError),
     /// The run failed.
     #[error(transparent)]
@@ -76,7 +76,7 @@ impl Error {
     /// What kind of failure this is.
     pub fn failure(&self) -> Failure {
         match self {
-            Self::NoPlan(_) | Self::Schedule(CheckError::Memory { .. }) => Failure::NoPlan,
+            Self::NoPlan(_) => Failure::NoPlan,
             Self::Launch(LaunchError::Bind { .. }) => Failure::BadInput,
             Self::Launch(_) | Self::Run(_) => Failure::Run,
             _ => Failure::BadInput,

@@ -63,7 +63,7 @@ impl Prepared {
         let network = Model::gpt(&model);
         fits(&config, &model, &network, &profile)?;
         let plan = make_plan(&config, &network, &profile)?;
-        let job = job(&config, &model, &text, &plan, &profile).map_err(Error::Schedule)?;
+        let job = job(&config, &model, &text, &plan, &profile).map_err(|e| refused(e, &config))?;
         let costs = ProfiledCosts::new((*job.costs).clone());
         let prediction =
             predict(&job.schedule, &costs).map_err(|stalled| Error::NoPlan(stalled.to_string()))?;
@@ -73,6 +73,20 @@ impl Prepared {
     /// The plan's text form.
     pub fn plan_text(&self) -> String {
         self.plan.to_toml(&cluster_names(&self.config))
+    }
+}
+
+/// The error of a schedule that fails the check, with the name of the device that is too small.
+fn refused(error: CheckError, config: &Config) -> Error {
+    match error {
+        CheckError::Memory { device, place, needed, capacity } => {
+            let name = &config.cluster.device(device).name;
+            Error::NoPlan(format!(
+                "`{name}` may need {needed} during {place}, but has {capacity}; give it fewer \
+                 layers or micro-batches in flight, or more memory"
+            ))
+        }
+        error => Error::Schedule(error),
     }
 }
 
@@ -179,9 +193,8 @@ fn cut(
     let shape = Shape { n_stages, n_devices, n_microbatches: microbatches };
     let in_flight: Vec<u32> =
         (0..n_stages).map(|stage| config.plan.kind.in_flight(stage, shape)).collect();
-    let bytes = |stage: usize, layers: Range<u32>| {
-        stage_bytes(network, profile, layers, in_flight[stage])
-    };
+    let bytes =
+        |stage: usize, layers: Range<u32>| stage_bytes(network, profile, layers, in_flight[stage]);
     // A device that serves several stages gives each an equal part of its memory.
     let served = config.plan.pipelines.iter().flat_map(|pipeline| &pipeline.devices);
     let capacity = |device: DeviceId| {

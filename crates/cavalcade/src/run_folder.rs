@@ -9,13 +9,18 @@ use cavalcade_checkpoint::{Metadata, Tensor, Tensors, atomic_write};
 use cavalcade_model::Model;
 use cavalcade_runtime::Values;
 use std::fs::File;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
+
+/// What is there before the first step.
+const FIRST_FILES: [&str; 5] =
+    ["config.toml", "profile.json", "plan.toml", "schedule.txt", "metrics.jsonl"];
 
 /// A run's folder.
 pub struct RunFolder {
     path: PathBuf,
     metrics: File,
+    made: Vec<PathBuf>,
 }
 
 impl RunFolder {
@@ -26,32 +31,53 @@ impl RunFolder {
     /// If the folder is there and not empty, or anything cannot be written; what was made is then
     /// taken away again.
     pub fn create(path: &Path, prepared: &Prepared) -> Result<Self, Error> {
-        let existed = path.exists();
-        let fail = |reason: String| Error::Unwritable { path: path.to_owned(), reason };
-        let is_taken =
-            existed && std::fs::read_dir(path).map_err(|e| fail(e.to_string()))?.next().is_some();
-        if is_taken {
-            return Err(fail("it is there already and not empty; name another folder".to_owned()));
+        Self::check_free(path)?;
+        let missing = path.ancestors().take_while(|folder| !folder.as_os_str().is_empty());
+        let made: Vec<PathBuf> =
+            missing.take_while(|folder| !folder.exists()).map(Path::to_owned).collect();
+        let filled = std::fs::create_dir_all(path)
+            .map_err(|e| Error::Unwritable { path: path.to_owned(), reason: e.to_string() })
+            .and_then(|()| Self::fill(path, prepared));
+        match filled {
+            Ok(metrics) => Ok(Self { path: path.to_owned(), metrics, made }),
+            Err(error) => {
+                take_back(path, &made);
+                Err(error)
+            }
         }
-        std::fs::create_dir_all(path).map_err(|e| fail(e.to_string()))?;
-        let made = Self::fill(path, prepared);
-        if made.is_err() && !existed {
-            // Nothing half-written stays; if even this fails, the first error says more.
-            let _ = std::fs::remove_dir_all(path);
-        }
-        made
     }
 
-    fn fill(path: &Path, prepared: &Prepared) -> Result<Self, Error> {
+    /// Whether a run can have the folder: it is not there, or empty. Asked before long work, such
+    /// as measuring; [`Self::create`] asks again.
+    ///
+    /// # Errors
+    /// If it is something else.
+    pub fn check_free(path: &Path) -> Result<(), Error> {
+        let fail = |reason: String| Error::Unwritable { path: path.to_owned(), reason };
+        match std::fs::read_dir(path).map(|mut entries| entries.next().is_none()) {
+            Ok(true) => Ok(()),
+            Ok(false) => {
+                Err(fail("it is there already and not empty; name another folder".to_owned()))
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(fail(format!("{error}; name another folder"))),
+        }
+    }
+
+    /// Takes away what [`Self::create`] made: for a run that never began.
+    pub(crate) fn take_back(&self) {
+        take_back(&self.path, &self.made);
+    }
+
+    fn fill(path: &Path, prepared: &Prepared) -> Result<File, Error> {
         let write = |name: &str, text: &str| write(&path.join(name), text.as_bytes());
         write("config.toml", &prepared.config.to_toml())?;
         write("profile.json", &prepared.profile.to_json())?;
         write("plan.toml", &prepared.plan_text())?;
         write("schedule.txt", &prepared.job.schedule.schedule().to_string())?;
         let metrics = path.join("metrics.jsonl");
-        let file = File::create(&metrics)
-            .map_err(|e| Error::Unwritable { path: metrics, reason: e.to_string() })?;
-        Ok(Self { path: path.to_owned(), metrics: file })
+        File::create(&metrics)
+            .map_err(|e| Error::Unwritable { path: metrics, reason: e.to_string() })
     }
 
     /// Where it is.
@@ -91,6 +117,17 @@ impl RunFolder {
     /// Writes `trace.json`.
     pub(crate) fn write_trace(&self, trace: &serde_json::Value) -> Result<(), Error> {
         write(&self.path.join("trace.json"), trace.to_string().as_bytes())
+    }
+}
+
+/// Removes the first files and the folders `made`, deepest first, and nothing else. What cannot be
+/// removed stays: the error that led here says more.
+fn take_back(path: &Path, made: &[PathBuf]) {
+    for name in FIRST_FILES {
+        let _ = std::fs::remove_file(path.join(name));
+    }
+    for folder in made {
+        let _ = std::fs::remove_dir(folder);
     }
 }
 

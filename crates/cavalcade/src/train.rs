@@ -2,7 +2,7 @@
 //! adds nothing but printing.
 
 use crate::config::Config;
-use crate::error::Error;
+use crate::error::{Error, Failure};
 use crate::generate::Generator;
 use crate::prepare::{self, Prepared};
 use crate::report::{RankSummary, StepMetrics, Summary, chrome_trace};
@@ -13,7 +13,7 @@ use cavalcade_model::Model;
 use cavalcade_plan::Plan;
 use cavalcade_profile::{Meter, Profile};
 use cavalcade_runtime::{
-    Interrupt, Launch, Observer, Place, StepSummary, Values, Welcome, launch, work,
+    Interrupt, Launch, LaunchError, Observer, Place, StepSummary, Values, Welcome, launch, work,
 };
 use cavalcade_units::Nanos;
 use std::net::SocketAddr;
@@ -56,7 +56,8 @@ impl Trainer {
     /// Trains and fills `folder`.
     ///
     /// # Errors
-    /// The first thing that went wrong; no worker is left and no file is half-written.
+    /// The first thing that went wrong; no worker is left and no file is half-written. If the
+    /// run could not begin, the folder is taken back.
     pub fn train(
         &self,
         how: &Launch,
@@ -65,8 +66,29 @@ impl Trainer {
     ) -> Result<Trained, Error> {
         let mut recorder = Recorder::new(&self.prepared, folder, follower);
         let steps = self.prepared.config.settings.steps;
-        let weights = self.launch(how, self.welcome(steps, true, false), &mut recorder)?;
-        let (steps, last, overrun) = (recorder.steps, recorder.last, recorder.overrun);
+        let outcome = self.launch(how, self.welcome(steps, true, false), &mut recorder);
+        let measured = (recorder.steps, recorder.last, recorder.overrun);
+        match outcome {
+            // What goes wrong from here on is no fault of the input.
+            Ok(weights) => self
+                .conclude(weights, measured, folder)
+                .map_err(|error| LaunchError::Observer(error.to_string()).into()),
+            Err(error) => {
+                if error.failure() == Failure::BadInput {
+                    folder.take_back();
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Writes what a finished run leaves behind.
+    fn conclude(
+        &self,
+        weights: Values,
+        (steps, last, overrun): (Vec<StepMetrics>, Option<StepSummary>, Nanos),
+        folder: &RunFolder,
+    ) -> Result<Trained, Error> {
         let generator = Generator::new(
             self.prepared.model.clone(),
             self.prepared.text.tokenizer().clone(),

@@ -1,43 +1,34 @@
 //! The other end of the control connections: brings the ranks together, collects what they
 //! report, and ends the run for all when one fails.
 //!
-//! One loop over one channel of events. Readers, the acceptor and the watcher of child processes
-//! are threads that only put events into it, so every decision is made in one place and in order.
+//! One loop over one channel of events, so every decision is made in one place and in order. Where
+//! the events come from: `events`.
 
 use crate::error::LaunchError;
-use crate::protocol::{
-    FromCoordinator, FromWorker, Hello, StepReport, Values, Welcome, decode, encode,
-};
+use crate::events::Event;
+use crate::protocol::{FromCoordinator, FromWorker, Hello, StepReport, Values, Welcome, encode};
 use cavalcade_engine::{Record, Trace};
-use cavalcade_profile::Meter;
 use cavalcade_schedule::ActionId;
-use cavalcade_transport::{
-    ControlListener, ControlReceiver, ControlSender, ControlStream, Deadline, Secret,
-    TransportError,
-};
+use cavalcade_transport::ControlSender;
 use cavalcade_units::{Bytes, Nanos, Rank};
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
+use crossbeam_channel::{Receiver, RecvTimeoutError};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// After the first sign of trouble, how long to wait for its cause to show itself.
 const GRACE: Duration = Duration::from_millis(1500);
 
-/// What happened.
-pub(crate) enum Event {
-    Joined(Rank, ControlSender),
-    Said(Rank, FromWorker),
-    /// The connection is gone.
-    Lost(Rank),
-    /// The process has ended, with its exit status and its last words.
-    Exited {
-        rank: Rank,
-        status: String,
-        last_words: Option<String>,
-    },
-    Interrupted,
+/// How likely a sign of trouble is its cause.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Blame {
+    /// A rank complains of another, or ends after it has complained.
+    Echo,
+    /// A connection is gone, and nothing else is known of its rank.
+    Lost,
+    /// A process has ended as one whose part has failed, but has not told of it.
+    Ended,
+    Certain,
 }
 
 /// What the coordinator knows of the run.
@@ -107,73 +98,6 @@ pub trait Observer {
         let _ = (step, captured);
         Ok(())
     }
-}
-
-/// Accepts workers until all have come, and starts a reader for each.
-pub(crate) fn accept(
-    mut listener: ControlListener,
-    secret: Secret,
-    n_ranks: usize,
-    deadline: Deadline,
-    meter: Arc<dyn Meter>,
-    events: Sender<Event>,
-) {
-    std::thread::spawn(move || {
-        let mut seen = vec![false; n_ranks];
-        while seen.iter().any(|seen| !seen) {
-            match listener.accept(&secret, &deadline) {
-                // A second process of the same rank, or one beyond the world, is turned away.
-                Ok((stream, rank)) => {
-                    if let Some(seen) = seen.get_mut(rank.idx()).filter(|seen| !**seen) {
-                        *seen = true;
-                        join(stream, rank, &meter, &events);
-                    }
-                }
-                // A stranger keeps nobody out.
-                Err(TransportError::Auth { .. }) => {}
-                Err(_) => return,
-            }
-        }
-    });
-}
-
-fn join(stream: ControlStream, rank: Rank, meter: &Arc<dyn Meter>, events: &Sender<Event>) {
-    let (writer, reader) = stream.split();
-    let (meter, sender, pongs) = (Arc::clone(meter), events.clone(), writer.clone());
-    if events.send(Event::Joined(rank, writer)).is_ok() {
-        std::thread::spawn(move || read(reader, &pongs, rank, &*meter, &sender));
-    }
-}
-
-fn read(
-    mut reader: ControlReceiver,
-    pongs: &ControlSender,
-    rank: Rank,
-    meter: &dyn Meter,
-    events: &Sender<Event>,
-) {
-    while let Ok(bytes) = reader.recv() {
-        let said = match decode(&bytes) {
-            Ok(FromWorker::Ping) => {
-                // Answered here and at once: the worker takes the time.
-                let pong = FromCoordinator::Pong { now: meter.now().0 };
-                if pongs.send(&encode(&pong)).is_err() {
-                    break;
-                }
-                continue;
-            }
-            Ok(said) => said,
-            Err(error) => {
-                let message = format!("it speaks another protocol: {error}");
-                FromWorker::Failed { message, is_echo: false }
-            }
-        };
-        if events.send(Event::Said(rank, said)).is_err() {
-            return;
-        }
-    }
-    // If nobody listens any more the run is over.
-    let _ = events.send(Event::Lost(rank));
 }
 
 /// The state of the loop.
@@ -263,6 +187,9 @@ impl<'a> Coordinator<'a> {
             FromWorker::Hello(hello) => {
                 let ours = self.facts.hello.clone();
                 self.same(rank, "version", hello.version, ours.version)?;
+                if let Some((found, expected)) = first_difference(&hello.config, &ours.config) {
+                    self.same(rank, "the setting", found, expected)?;
+                }
                 self.same(rank, "configuration", hello.config_hash, ours.config_hash)?;
                 self.same(rank, "training text", hello.corpus_hash, ours.corpus_hash)?;
                 let welcome = FromCoordinator::Welcome(self.facts.welcome.clone());
@@ -352,37 +279,51 @@ impl<'a> Coordinator<'a> {
     /// first: waits a little for the rank that is to blame.
     fn find_cause(&self, first: Event) -> LaunchError {
         let deadline = Instant::now() + GRACE;
-        let mut best: Option<(u8, LaunchError)> = None;
+        let mut has_told = vec![false; self.facts.n_ranks];
+        let mut best: Option<(Blame, LaunchError)> = None;
         let mut next = Some(first);
         while let Some(event) = next {
-            let found = match event {
-                Event::Interrupted => (3, LaunchError::Interrupted),
-                Event::Exited { rank, status, last_words } => {
-                    let device = self.device(rank);
-                    let message = last_words;
-                    // A worker that has told of its error exits too, with status 4.
-                    let rank_of = if status.contains("exit status: 4") { 1 } else { 3 };
-                    (rank_of, LaunchError::WorkerDied { rank, device, status, message })
-                }
-                Event::Said(rank, FromWorker::Failed { message, is_echo }) => {
-                    (if is_echo { 1 } else { 3 }, self.failed(rank, message))
-                }
-                Event::Lost(rank) => (2, {
-                    let device = self.device(rank);
-                    let status = "its connection is gone".to_owned();
-                    LaunchError::WorkerDied { rank, device, status, message: None }
-                }),
-                Event::Joined(..) | Event::Said(..) => (0, LaunchError::Interrupted),
-            };
-            if found.0 > best.as_ref().map_or(0, |(weight, _)| *weight) {
+            if let Some(found) = self.blame(event, &mut has_told)
+                && best.as_ref().is_none_or(|(blame, _)| found.0 > *blame)
+            {
                 best = Some(found);
             }
-            if best.as_ref().is_some_and(|(weight, _)| *weight == 3) {
+            if best.as_ref().is_some_and(|(blame, _)| *blame == Blame::Certain) {
                 break;
             }
             next = self.events.recv_deadline(deadline).ok();
         }
         best.expect("the first event is a sign of trouble").1
+    }
+
+    /// How likely `event` is the cause. `has_told` notes which ranks have complained of others.
+    fn blame(&self, event: Event, has_told: &mut [bool]) -> Option<(Blame, LaunchError)> {
+        let died = |rank: Rank, status, message| {
+            let device = self.device(rank);
+            LaunchError::WorkerDied { rank, device, status, message }
+        };
+        Some(match event {
+            Event::Interrupted => (Blame::Certain, LaunchError::Interrupted),
+            Event::Exited { rank, status, has_run_failed, last_words } => {
+                // A worker that has told of its error exits too.
+                let blame = match (has_run_failed, has_told[rank.idx()]) {
+                    (false, _) => Blame::Certain,
+                    (true, false) => Blame::Ended,
+                    (true, true) => Blame::Echo,
+                };
+                (blame, died(rank, status, last_words))
+            }
+            Event::Said(rank, FromWorker::Failed { message, is_echo }) => {
+                has_told[rank.idx()] |= is_echo;
+                let blame = if is_echo { Blame::Echo } else { Blame::Certain };
+                (blame, self.failed(rank, message))
+            }
+            Event::Lost(rank) => {
+                let blame = if has_told[rank.idx()] { Blame::Echo } else { Blame::Lost };
+                (blame, died(rank, "its connection is gone".to_owned(), None))
+            }
+            Event::Joined(..) | Event::Said(..) => return None,
+        })
     }
 
     fn failed(&self, rank: Rank, message: String) -> LaunchError {
@@ -403,32 +344,11 @@ impl<'a> Coordinator<'a> {
     }
 }
 
-/// Makes a handle by which a signal handler can interrupt the run.
-#[derive(Clone, Default)]
-pub struct Interrupt {
-    events: Arc<Mutex<(bool, Option<Sender<Event>>)>>,
-}
-
-impl Interrupt {
-    /// Ends the run that is under way, or the next one at once.
-    pub fn raise(&self) {
-        let mut state = self.events.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        state.0 = true;
-        if let Some(events) = &state.1 {
-            let _ = events.send(Event::Interrupted);
-        }
-    }
-
-    /// Whether it was raised.
-    pub fn is_raised(&self) -> bool {
-        self.events.lock().unwrap_or_else(std::sync::PoisonError::into_inner).0
-    }
-
-    pub(crate) fn attach(&self, events: Sender<Event>) {
-        let mut state = self.events.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if state.0 {
-            let _ = events.send(Event::Interrupted);
-        }
-        state.1 = Some(events);
-    }
+/// The first entries that differ, of two lists in the same order of keys.
+fn first_difference(found: &[String], expected: &[String]) -> Option<(String, String)> {
+    let n = found.len().max(expected.len());
+    let at = |entries: &[String], idx: usize| {
+        entries.get(idx).map_or_else(|| "nothing more".to_owned(), |entry| format!("`{entry}`"))
+    };
+    (0..n).map(|idx| (at(found, idx), at(expected, idx))).find(|(ours, theirs)| ours != theirs)
 }

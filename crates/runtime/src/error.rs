@@ -113,7 +113,7 @@ pub enum LaunchError {
     Mismatch {
         /// Its rank.
         rank: Rank,
-        /// What differs: version, configuration, corpus, schedule.
+        /// What differs: version, a setting, configuration, training text, schedule.
         what: &'static str,
         /// What the rank has.
         found: String,
@@ -129,7 +129,10 @@ pub enum LaunchError {
         missing: String,
     },
     /// The address cannot be listened on.
-    #[error("launch.bind and launch.port: {address} cannot be used: {reason}")]
+    #[error(
+        "launch.bind and launch.port: {address} cannot be used: {reason}; choose another address, \
+         or port 0 for any free one"
+    )]
     Bind {
         /// The address.
         address: String,

@@ -1,7 +1,8 @@
 //! Starts worker processes on this machine, runs the coordinator, and leaves nothing behind.
 
-use crate::coordinator::{Coordinator, Event, Facts, Interrupt, Observer, accept};
+use crate::coordinator::{Coordinator, Facts, Observer};
 use crate::error::LaunchError;
+use crate::events::{Event, Interrupt, accept};
 use crate::job::Job;
 use crate::protocol::{Hello, Values, Welcome};
 use cavalcade_profile::Meter;
@@ -13,12 +14,15 @@ use std::io::{BufRead, BufReader};
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Lines of a worker's error stream that are kept for the message when it dies.
 const LAST_WORDS: usize = 8;
+/// With this a worker exits whose part of the run has failed.
+const RUN_FAILED: i32 = 4;
 /// How often ended workers are looked for.
 const REAP_EVERY: Duration = Duration::from_millis(20);
 
@@ -90,7 +94,8 @@ pub fn launch(
 struct Worker {
     rank: Rank,
     child: Child,
-    last_words: Arc<Mutex<VecDeque<String>>>,
+    /// Hears what it says until it ends.
+    last_words: Option<JoinHandle<String>>,
 }
 
 /// The worker processes of a run; dropping them ends them.
@@ -115,6 +120,8 @@ impl Workers {
             .env("MASTER_PORT", address.port().to_string())
             .env("CAVALCADE_SECRET", launch.secret.to_hex())
             .env_remove("CAVALCADE_SECRET_FILE")
+            // Its last words are told in one line.
+            .env("RUST_BACKTRACE", "0")
             // A group of its own: Ctrl-C in the terminal is for the launcher, which ends the rest.
             .process_group(0)
             .stdin(Stdio::null())
@@ -122,19 +129,8 @@ impl Workers {
             .stderr(Stdio::piped())
             .spawn()
             .map_err(|reason| LaunchError::Spawn { rank, reason })?;
-        let last_words = Arc::new(Mutex::new(VecDeque::new()));
-        if let Some(stderr) = child.stderr.take() {
-            let words = Arc::clone(&last_words);
-            std::thread::spawn(move || {
-                for line in BufReader::new(stderr).lines().map_while(Result::ok) {
-                    let mut words = lock(&words);
-                    if words.len() == LAST_WORDS {
-                        words.pop_front();
-                    }
-                    words.push_back(line);
-                }
-            });
-        }
+        let stderr = child.stderr.take();
+        let last_words = stderr.map(|stderr| std::thread::spawn(move || last_words(stderr)));
         lock(&self.running).push(Worker { rank, child, last_words });
         Ok(())
     }
@@ -147,12 +143,14 @@ impl Workers {
                 let mut workers = lock(&running);
                 workers.retain_mut(|worker| match worker.child.try_wait() {
                     Ok(Some(status)) => {
-                        let words = lock(&worker.last_words);
-                        let last_words = words.iter().map(String::as_str).collect::<Vec<_>>();
-                        let last_words = (!last_words.is_empty()).then(|| last_words.join("\n"));
-                        let status = describe(status);
-                        let rank = worker.rank;
-                        let _ = events.send(Event::Exited { rank, status, last_words });
+                        // Its end has closed the stream, so the listener has heard all.
+                        let said = worker.last_words.take().and_then(|words| words.join().ok());
+                        let last_words = said.filter(|words| !words.is_empty());
+                        let has_run_failed = status.code() == Some(RUN_FAILED);
+                        let (rank, status) = (worker.rank, describe(status));
+                        let exited = Event::Exited { rank, status, has_run_failed, last_words };
+                        // If nobody listens any more the run is over.
+                        let _ = events.send(exited);
                         false
                     }
                     Ok(None) => true,
@@ -178,6 +176,18 @@ impl Drop for Workers {
             let _ = worker.child.wait();
         }
     }
+}
+
+/// The last lines of `stderr`, in one.
+fn last_words(stderr: ChildStderr) -> String {
+    let mut words = VecDeque::new();
+    for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+        if words.len() == LAST_WORDS {
+            words.pop_front();
+        }
+        words.push_back(line.trim().to_owned());
+    }
+    words.make_contiguous().join(" ")
 }
 
 fn describe(status: ExitStatus) -> String {

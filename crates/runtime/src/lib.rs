@@ -14,6 +14,7 @@
 mod coordinator;
 mod device;
 mod error;
+mod events;
 mod job;
 mod launch;
 mod local;
@@ -24,8 +25,9 @@ mod settings;
 mod worker;
 mod world;
 
-pub use coordinator::{Captured, Interrupt, Observer, StepSummary};
+pub use coordinator::{Captured, Observer, StepSummary};
 pub use error::{LaunchError, RunError};
+pub use events::Interrupt;
 pub use job::Job;
 pub use launch::{Launch, launch};
 pub use local::run_threads;

@@ -64,6 +64,9 @@ pub struct Hello {
     pub config_hash: String,
     /// Hash of the training text.
     pub corpus_hash: String,
+    /// What was hashed of the configuration, a `key = value` each, so that a difference can be
+    /// named.
+    pub config: Vec<String>,
 }
 
 /// What the coordinator decided for all.

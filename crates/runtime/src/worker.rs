@@ -11,7 +11,7 @@ use cavalcade_engine::{Trace, interpret};
 use cavalcade_profile::Meter;
 use cavalcade_transport::{
     Clock, ControlReceiver, ControlSender, ControlStream, Deadline, Links, Listener, Mesh, Secret,
-    SystemClock, Throttle, Transport, TransportError,
+    SystemClock, Throttle, Transport,
 };
 use cavalcade_units::{DeviceId, Nanos, Rank};
 use std::net::{IpAddr, SocketAddr};
@@ -56,10 +56,8 @@ pub fn work(
     let session = Session { place, cluster, meter, coordinator: coordinator.clone(), clock };
     let outcome = session.join_and_run(hello, reader, &deadline, build);
     if let Err(error) = &outcome {
-        let is_echo = matches!(
-            error,
-            RunError::Transport(TransportError::PeerLost { .. } | TransportError::Closed { .. })
-        );
+        // Whatever goes wrong with a connection may be because its other end has gone.
+        let is_echo = matches!(error, RunError::Transport(_));
         let message = error.to_string();
         // If the coordinator has gone there is nobody left to tell.
         let _ = say(&coordinator, &FromWorker::Failed { message, is_echo });
@@ -133,12 +131,9 @@ impl Session<'_> {
             pacer,
             welcome.captures,
         )?;
-        let outcome = self.run(&job, &device, device_id, &welcome, clock_offset);
-        match &outcome {
-            Ok(()) => transport.shutdown(),
-            Err(error) => transport.abort(&error.to_string()),
-        }
-        outcome
+        self.run(&job, &device, device_id, &welcome, clock_offset, &*transport)?;
+        transport.shutdown();
+        Ok(())
     }
 
     /// How far the coordinator's clock is ahead of this one, in nanoseconds.
@@ -179,16 +174,18 @@ impl Session<'_> {
         id: DeviceId,
         welcome: &Welcome,
         clock_offset: i128,
+        transport: &dyn Transport,
     ) -> Result<(), RunError> {
         let n_lanes = job.schedule.lanes(id).len();
         std::thread::scope(|scope| {
             let mut world = RealWorld::start(scope, device, n_lanes, &self.meter);
-            for step in 0..welcome.steps {
+            let outcome = (0..welcome.steps).try_for_each(|step| {
                 world.begin_step(step);
                 let trace = interpret(&job.schedule, &[id], &mut world)?;
-                self.report(job, device, id, welcome, step, &trace, clock_offset)?;
-            }
-            Ok::<(), RunError>(())
+                self.report(job, device, id, welcome, step, &trace, clock_offset)
+            });
+            // The scope waits for all lanes, and one may be waiting for a peer that waits for us.
+            outcome.inspect_err(|error| transport.abort(&error.to_string()))
         })?;
         say(&self.coordinator, &FromWorker::Weights(device.owned_weights()))?;
         say(&self.coordinator, &FromWorker::Done)

@@ -77,7 +77,10 @@ impl World for RealWorld {
 
     fn start(&mut self, action: Action) -> Result<(), RunError> {
         let queue = &self.lanes[action.lane.0 as usize];
-        queue.send((action, self.step)).map_err(|_| RunError::LaneGone)
+        // A lane ends when an op of it fails, and has then said why.
+        queue.send((action, self.step)).map_err(|_| {
+            self.finished.try_iter().find_map(Result::err).unwrap_or(RunError::LaneGone)
+        })
     }
 
     fn next(&mut self) -> Result<Finished, RunError> {

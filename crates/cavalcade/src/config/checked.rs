@@ -2,12 +2,12 @@
 
 use super::file::{ConfigFile, OptimizerWord, Paths, PipelineFile, TokenizerWord};
 use super::{ConfigError, overrides};
-use cavalcade_cluster::{Cluster, ClusterFile};
+use cavalcade_cluster::{Cluster, ClusterError, ClusterFile};
 use cavalcade_model::GptConfig;
 use cavalcade_runtime::{LearningRate, OptimizerSettings, Settings};
 use cavalcade_schedule::Kind;
 use cavalcade_units::{DeviceId, Nanos};
-use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -39,7 +39,7 @@ pub struct Config {
     pub cluster: Cluster,
     /// How workers are started.
     pub launch: LaunchConfig,
-    file: ConfigFile,
+    pub(super) file: ConfigFile,
 }
 
 /// Which text, how it becomes tokens.
@@ -143,7 +143,7 @@ impl Config {
             link: file.link.clone(),
             links: file.links.clone(),
         };
-        let cluster = Cluster::try_from(cluster).map_err(|e| fail("device", e.to_string()))?;
+        let cluster = Cluster::try_from(cluster).map_err(|e| fail(key_of(&e), e.to_string()))?;
         if file.pipeline.is_empty() {
             let devices = cluster.devices().iter().map(|device| device.name.clone()).collect();
             file.pipeline.push(PipelineFile { devices, layers: None, microbatches: None });
@@ -190,17 +190,17 @@ impl Config {
         file.profile = self.profile.as_ref().map(|profile| profile.display().to_string());
         toml::to_string(&file).expect("the file was read from TOML, so it can be written as TOML")
     }
+}
 
-    /// Hash of everything that all ranks must agree on: the resolved configuration without the
-    /// places of files and without how workers are started.
-    pub fn hash(&self) -> String {
-        let mut file = self.file.clone();
-        file.data.path = Paths::Many(Vec::new());
-        file.profile = None;
-        file.launch = super::file::LaunchFile::default();
-        let text = toml::to_string(&file).expect("the file was read from TOML");
-        let digest = Sha256::digest(text.as_bytes());
-        digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+/// Which part of the file a problem of the cluster is in.
+fn key_of(error: &ClusterError) -> &'static str {
+    match error {
+        ClusterError::Quantity { place, .. } if place.starts_with("device") => "device",
+        ClusterError::Quantity { .. }
+        | ClusterError::UnknownDevice { .. }
+        | ClusterError::LinkToItself { .. }
+        | ClusterError::RepeatedLink { .. } => "link",
+        _ => "device",
     }
 }
 
@@ -314,10 +314,21 @@ fn plan(file: &ConfigFile, cluster: &Cluster, fail: &Fail) -> Result<PlanConfig,
         names.collect::<Vec<_>>().join(", ")
     };
     let mut pipelines = Vec::new();
+    let mut users: BTreeMap<&str, usize> = BTreeMap::new();
     for (idx, pipeline) in file.pipeline.iter().enumerate() {
         let key = |part: &str| format!("pipeline[{idx}].{part}");
         if pipeline.devices.is_empty() {
             return Err(fail(&key("devices"), "no devices; name at least one".to_owned()));
+        }
+        for name in &pipeline.devices {
+            if let Some(user) = users.insert(name, idx) {
+                let problem = format!(
+                    "`{name}` already has a stage in pipeline[{user}]; a device has one stage, \
+                     the devices are {}",
+                    names()
+                );
+                return Err(fail(&key("devices"), problem));
+            }
         }
         let device = |name: &String| {
             cluster.device_named(name).ok_or_else(|| {

@@ -52,7 +52,7 @@ impl Default for ModelFile {
 
 /// One path or several.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(untagged, expecting = "a path or a list of paths")]
+#[serde(untagged, expecting = "data.path has to be a path or a list of paths")]
 pub(super) enum Paths {
     One(String),
     Many(Vec<String>),

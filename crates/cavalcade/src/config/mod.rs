@@ -1,9 +1,11 @@
 //! The configuration of a run: one TOML file, with the same words as the library's types.
 //!
-//! `file` is what is written (serde, defaults, unknown keys refused); `checked` is what is meant.
+//! `file` is what is written (serde, defaults, unknown keys refused); `checked` is what is meant;
+//! `agreed` is what of it all ranks must have alike.
 //! `--set key=value` changes the written form before it is read, so that a wrong override gets
 //! the same message as a wrong line.
 
+mod agreed;
 mod checked;
 mod error;
 mod file;
