@@ -6,7 +6,21 @@ use std::io::{ErrorKind, IsTerminal, Write};
 
 /// An error, in one line, its causes after it.
 pub(crate) fn complain(error: &anyhow::Error) {
-    eprintln!("error: {error:#}");
+    eprintln!("error: {}", one_line(error));
+}
+
+/// The error and its causes. A cause that its error has quoted already is not said twice.
+fn one_line(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain() {
+        let words = cause.to_string().lines().map(str::trim).collect::<Vec<_>>().join(" ");
+        if text.is_empty() {
+            text = words;
+        } else if !text.contains(&words) {
+            text += &format!(": {words}");
+        }
+    }
+    text
 }
 
 /// A remark that is no result.
@@ -50,7 +64,14 @@ pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::table;
+    use super::{one_line, table};
+
+    #[test]
+    fn an_error_is_one_line_and_says_nothing_twice() {
+        let cause = std::io::Error::other("no\n  space");
+        let error = anyhow::Error::new(cause).context("a.toml: no\nspace").context("writing");
+        assert_eq!(one_line(&error), "writing: a.toml: no space");
+    }
 
     #[test]
     fn columns_line_up() {

@@ -23,7 +23,7 @@ pub(crate) fn from_environment() -> Result<Option<Place>> {
     if rank as usize >= world_size {
         bail!("RANK={rank} but WORLD_SIZE={world_size}: ranks are 0..{world_size}");
     }
-    let host = var("MASTER_ADDR").context("MASTER_ADDR is not set: the address of rank 0")?;
+    let host = var("MASTER_ADDR").ok().context("MASTER_ADDR is not set: the address of rank 0")?;
     let port: u16 = number("MASTER_PORT")?;
     let master = (host.as_str(), port)
         .to_socket_addrs()
@@ -34,7 +34,7 @@ pub(crate) fn from_environment() -> Result<Option<Place>> {
 }
 
 fn number<T: std::str::FromStr>(name: &str) -> Result<T> {
-    let text = var(name).with_context(|| format!("{name} is not set; a launcher sets it"))?;
+    let text = var(name).ok().with_context(|| format!("{name} is not set; a launcher sets it"))?;
     text.parse().ok().with_context(|| format!("{name}={text} is not a number that fits"))
 }
 
@@ -42,7 +42,7 @@ pub(crate) fn secret() -> Result<Secret> {
     let text = match var("CAVALCADE_SECRET_FILE") {
         Ok(path) => std::fs::read_to_string(&path)
             .with_context(|| format!("CAVALCADE_SECRET_FILE={path} cannot be read"))?,
-        Err(_) => var("CAVALCADE_SECRET").context(
+        Err(_) => var("CAVALCADE_SECRET").ok().context(
             "neither CAVALCADE_SECRET_FILE nor CAVALCADE_SECRET is set: all ranks of a run share \
              64 hexadecimal digits, such as those of `openssl rand -hex 32`",
         )?,

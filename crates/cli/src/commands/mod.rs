@@ -18,6 +18,6 @@ pub(crate) fn run(command: Command) -> Result<u8> {
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Generate(arguments) => generate::run(&arguments),
         Command::Probe(arguments) => probe::run(&arguments),
-        Command::Worker(arguments) => worker::run(&arguments),
+        Command::Worker(arguments) => worker::run(&arguments.config),
     }
 }

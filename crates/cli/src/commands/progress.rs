@@ -9,10 +9,20 @@ use std::net::SocketAddr;
 const LOG_LINES: u64 = 20;
 
 /// Shows nothing but what a person must know.
-pub(crate) struct Quiet;
+pub(crate) struct Quiet {
+    external_ranks: Vec<u32>,
+}
+
+impl Quiet {
+    pub(crate) fn new(external_ranks: Vec<u32>) -> Self {
+        Self { external_ranks }
+    }
+}
 
 impl Follower for Quiet {
-    fn listening(&mut self, _: SocketAddr) {}
+    fn listening(&mut self, address: SocketAddr) {
+        announce(address, &self.external_ranks);
+    }
     fn step(&mut self, _: &StepMetrics) {}
 }
 
@@ -45,15 +55,7 @@ impl Progress {
 
 impl Follower for Progress {
     fn listening(&mut self, address: SocketAddr) {
-        if !self.external_ranks.is_empty() {
-            output::remark(&format!(
-                "waiting at {address} for ranks {:?}; start each with RANK, WORLD_SIZE, \
-                 MASTER_ADDR={} MASTER_PORT={} and the secret set: cavalcade worker CONFIG",
-                self.external_ranks,
-                address.ip(),
-                address.port()
-            ));
-        }
+        announce(address, &self.external_ranks);
     }
 
     fn step(&mut self, metrics: &StepMetrics) {
@@ -77,11 +79,33 @@ impl Follower for Progress {
     }
 }
 
+/// Tells whoever starts ranks by hand where they are waited for.
+fn announce(address: SocketAddr, external_ranks: &[u32]) {
+    if !external_ranks.is_empty() {
+        output::remark(&format!(
+            "waiting at {address} for ranks {external_ranks:?}; start each with RANK, WORLD_SIZE, \
+             MASTER_ADDR={} MASTER_PORT={} and the secret set: cavalcade worker CONFIG",
+            address.ip(),
+            address.port()
+        ));
+    }
+}
+
 /// A JSON object a step, on standard output.
-pub(crate) struct JsonLines;
+pub(crate) struct JsonLines {
+    external_ranks: Vec<u32>,
+}
+
+impl JsonLines {
+    pub(crate) fn new(external_ranks: Vec<u32>) -> Self {
+        Self { external_ranks }
+    }
+}
 
 impl Follower for JsonLines {
-    fn listening(&mut self, _: SocketAddr) {}
+    fn listening(&mut self, address: SocketAddr) {
+        announce(address, &self.external_ranks);
+    }
     fn step(&mut self, metrics: &StepMetrics) {
         if let Ok(line) = serde_json::to_string(metrics) {
             output::print(&line);

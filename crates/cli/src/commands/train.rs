@@ -17,32 +17,30 @@ const OVERRUN_MAX: f64 = 0.02;
 
 pub(crate) fn run(arguments: &Train) -> Result<u8> {
     if place::from_environment()?.is_some_and(|place| place.rank.0 != 0) {
-        let config = crate::arguments::ConfigArguments {
-            config: arguments.config.config.clone(),
-            set: arguments.config.set.clone(),
-        };
-        return super::worker::run(&crate::arguments::Worker { config });
+        return super::worker::run(&arguments.config);
     }
     let config = input::config(&arguments.config)?;
     let out = match &arguments.out {
         Some(out) => out.clone(),
         None => next_folder(&config.path)?,
     };
+    RunFolder::check_free(&out)?;
     let (meter, shared) = input::meter();
     let prepared = input::prepare(config, &meter)?;
+    let resolved = std::path::absolute(out.join("config.toml"))
+        .with_context(|| format!("{} has no absolute path", out.display()))?;
+    let n_ranks = prepared.job.devices().len();
+    let launch = input::launch(&prepared.config, &resolved, n_ranks)?;
+    let interrupt = input::interrupt()?;
+    let mut folder = RunFolder::create(&out, &prepared)?;
     if !arguments.json {
         output::print(&introduction(&prepared));
     }
-    let mut folder = RunFolder::create(&out, &prepared)?;
-    let resolved = folder.path().join("config.toml");
-    let resolved = std::path::absolute(&resolved)
-        .with_context(|| format!("{} has no absolute path", resolved.display()))?;
-    let n_ranks = prepared.job.devices().len();
-    let launch = input::launch(&prepared.config, &resolved, n_ranks)?;
     let steps = prepared.config.settings.steps;
-    let trainer = Trainer::new(prepared, shared, input::interrupt()?);
+    let trainer = Trainer::new(prepared, shared, interrupt);
     let mut progress = Progress::new(steps, launch.external_ranks.clone());
-    let follower: &mut dyn Follower = if arguments.json { &mut JsonLines } else { &mut progress };
+    let mut lines = JsonLines::new(launch.external_ranks.clone());
+    let follower: &mut dyn Follower = if arguments.json { &mut lines } else { &mut progress };
     let trained = trainer.train(&launch, &mut folder, follower)?;
     if arguments.json {
         output::print(&serde_json::to_string(&trained.summary)?);

@@ -4,11 +4,14 @@ use super::input;
 use super::progress::Quiet;
 use super::train::plan_table;
 use crate::arguments::Verify;
-use crate::{exit, output};
+use crate::{exit, output, place};
 use anyhow::{Context, Result};
 use cavalcade::Trainer;
 
 pub(crate) fn run(arguments: &Verify) -> Result<u8> {
+    if place::from_environment()?.is_some_and(|place| place.rank.0 != 0) {
+        return super::worker::run(&arguments.config);
+    }
     let mut config = input::config(&arguments.config)?;
     config.settings.steps = config.settings.steps.max(arguments.steps);
     let (meter, shared) = input::meter();
@@ -23,7 +26,8 @@ pub(crate) fn run(arguments: &Verify) -> Result<u8> {
     let n_ranks = prepared.job.devices().len();
     let launch = input::launch(&prepared.config, &resolved, n_ranks)?;
     let trainer = Trainer::new(prepared, shared, input::interrupt()?);
-    let verification = trainer.verify(&launch, arguments.steps, arguments.tolerance, &mut Quiet)?;
+    let mut quiet = Quiet::new(launch.external_ranks.clone());
+    let verification = trainer.verify(&launch, arguments.steps, arguments.tolerance, &mut quiet)?;
     if arguments.json {
         output::print(&serde_json::to_string(&verification)?);
     } else {

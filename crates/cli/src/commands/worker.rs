@@ -1,14 +1,14 @@
 //! `cavalcade worker`: one rank of a run that is coordinated elsewhere.
 
 use super::input;
-use crate::arguments::Worker;
+use crate::arguments::ConfigArguments;
 use crate::exit;
 use crate::place;
 use anyhow::{Context, Result};
 use cavalcade::{Place, Text, serve_rank};
 
-pub(crate) fn run(arguments: &Worker) -> Result<u8> {
-    let config = input::config(&arguments.config)?;
+pub(crate) fn run(arguments: &ConfigArguments) -> Result<u8> {
+    let config = input::config(arguments)?;
     let place = place::from_environment()?
         .context("RANK is not set: a launcher sets it, or you do when starting a rank by hand")?;
     let (_, meter) = input::meter();

@@ -1,0 +1,62 @@
+//! `verify`: worker processes against one process.
+
+use crate::process::{Ended, run, workers};
+use crate::support::{Configuration, Room};
+
+fn verify(configuration: &Configuration, more: &str) -> Ended {
+    let room = Room::new(configuration);
+    let ended = run(room.cavalcade(&format!("verify c.toml --steps 3 --json {more}")));
+    assert!(workers(&room).is_empty());
+    ended
+}
+
+/// Two replicas of two stages, tied and clipped.
+fn square() -> Configuration {
+    let configuration = Configuration::new(&[&["a", "b"], &["c", "d"]]);
+    configuration
+        .layers(0, &["0..2", "2..4"])
+        .layers(1, &["0..1", "1..4"])
+        .set("train.clip_norm", 0.1)
+}
+
+#[test]
+fn tied_and_clipped_replicas_equal_one_process() {
+    let result = verify(&square(), "").ok().last_json();
+    assert_eq!(result["passed"], true);
+    let steps = result["steps"].as_array().unwrap();
+    assert_eq!(steps.len(), 3);
+    for (idx, step) in steps.iter().enumerate() {
+        assert_eq!(step["step"], idx + 1);
+        assert_eq!(step["clipped"], true, "{step}");
+        assert!(step["loss"].as_f64().unwrap() > 0.5, "{step}");
+        for difference in ["loss_difference", "gradient_difference", "weight_difference"] {
+            assert!(step[difference].as_f64().unwrap() <= 1e-5, "{step}");
+        }
+    }
+}
+
+#[test]
+fn replicas_of_unlike_depth_equal_one_process() {
+    let configuration = Configuration::new(&[&["a"], &["b", "c", "d"]])
+        .set("model.layers", 3)
+        .layers(1, &["0..1", "1..3", "3..5"])
+        .set("pipeline.0.microbatches", 1);
+    assert_eq!(verify(&configuration, "").ok().last_json()["passed"], true);
+}
+
+#[test]
+fn a_difference_beyond_the_tolerance_is_exit_code_1() {
+    let ended = verify(&square(), "--tolerance 0");
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    let result = ended.last_json();
+    assert_eq!(result["passed"], false);
+    assert_eq!(result["tolerance"], 0.0);
+}
+
+#[test]
+fn a_person_gets_a_table_and_a_verdict() {
+    let room = Room::new(&square());
+    let said = run(room.cavalcade("verify c.toml --steps 2")).ok().stdout;
+    assert!(said.contains("d gradient") && said.contains("\nequal to one process"), "{said}");
+    assert_eq!(room.there(&["runs", "profile.json"]), Vec::<&str>::new());
+}
