@@ -52,7 +52,7 @@ pub fn probe(
         layers: measured.layers,
         optimizer_per_million: measured.optimizer_per_million,
         param_bytes: param_bytes(config),
-        base,
+        base: base + measured.resident,
         loopback,
         op_overhead: handover(meter),
     })

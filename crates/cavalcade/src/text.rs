@@ -12,8 +12,6 @@ const VALIDATION_BLOCK: usize = 2048;
 const PROMPT_WINDOW: usize = 2000;
 /// Characters of a prompt.
 const PROMPT_CHARS: usize = 24;
-/// Windows in one batch of the validation.
-const VALIDATION_BATCH: usize = 8;
 
 /// A text, tokenised and split.
 #[derive(Clone)]
@@ -86,13 +84,11 @@ impl Text {
         line.chars().take(PROMPT_CHARS).collect()
     }
 
-    /// At most `n_windows` windows of held-out text, in batches.
-    pub(crate) fn validation_batches(&self, context: usize, n_windows: u32) -> Vec<Batch> {
-        let n_windows = self.validation.n_windows(context).min(n_windows.max(1) as usize);
-        let batch = |first: usize| {
-            let n = VALIDATION_BATCH.min(n_windows - first);
-            self.validation.windows(context, first, n)
-        };
-        (0..n_windows).step_by(VALIDATION_BATCH).map(batch).collect()
+    /// At most `n_windows` windows of held-out text, spread evenly over it.
+    pub(crate) fn validation_windows(&self, context: usize, n_windows: u32) -> Vec<Batch> {
+        let n_all = self.validation.n_windows(context);
+        let n_windows = n_all.min(n_windows.max(1) as usize);
+        let window = |idx: usize| self.validation.windows(context, idx * n_all / n_windows, 1);
+        (0..n_windows).map(window).collect()
     }
 }

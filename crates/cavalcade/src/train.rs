@@ -96,7 +96,7 @@ impl Trainer {
         )?;
         let config = &self.prepared.config;
         let context = self.prepared.model.context;
-        let held_out = self.prepared.text.validation_batches(context, config.validation_windows);
+        let held_out = self.prepared.text.validation_windows(context, config.validation_windows);
         let val_loss = generator.loss(&held_out)?;
         let measured = Measured { steps: &steps, last: last.as_ref(), overrun, val_loss };
         let summary = measured.summary(&self.prepared);

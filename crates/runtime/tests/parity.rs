@@ -130,8 +130,10 @@ fn cuts() -> impl Strategy<Value = (Vec<u32>, u32)> {
     (prop::sample::subsequence(vec![1u32, 2, 3, 4], 0..=3), 1u32..=3)
 }
 
+// By plain gradient descent: Adam divides a gradient by its own size, so a weight whose true
+// gradient is zero would move by the sign of rounding noise, and some seed draws such a weight.
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
     #[test]
     fn random_small_plans(
         pipelines in prop::collection::vec(cuts(), 1..=3),
@@ -141,6 +143,8 @@ proptest! {
             pipelines.iter().map(|(cuts, n)| (&cuts[..], *n)).collect();
         let kind = if gpipe { Kind::GPipe } else { Kind::OneFOneB };
         let clip_norm = clip.then_some(0.1);
-        equals_one_process(&Case { kind, tied, clip_norm, seed, ..Case::new(&pipelines) })?;
+        let optimizer = OptimizerSettings::Sgd;
+        let case = Case { kind, tied, clip_norm, seed, optimizer, ..Case::new(&pipelines) };
+        equals_one_process(&case)?;
     }
 }
