@@ -1,11 +1,18 @@
 //! The front door: everything that the binary does, for programs.
 //!
 //! ```no_run
-//! use cavalcade::{Config, Trainer};
+//! use cavalcade::{ClockMeter, Config, Interrupt, Meter, Prepared, Text, Trainer, probe};
 //! use std::path::Path;
+//! use std::sync::Arc;
 //!
 //! let config = Config::read(Path::new("examples/motley.toml"), &[])?;
-//! let trainer = Trainer::new(config);
+//! let text = Text::read(&config.data, config.model.context)?;
+//! let meter: Arc<dyn Meter> = Arc::new(ClockMeter::start());
+//! let profile = probe(&config, &text, &*meter, &mut |_| {})?;
+//! let prepared = Prepared::new(config, text, profile)?;
+//! println!("a step will take {}", prepared.prediction.step_time);
+//! let trainer = Trainer::new(prepared, meter, Interrupt::default());
+//! # let _ = trainer;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -18,14 +25,17 @@
 //! | workers run it, files are written | `train`, `report` |
 //! | it is compared with one process | `verify` |
 //! | the model continues a text | `generate` |
+//! | a schedule is looked at by itself | `schedule_study`, `draw` |
 
 mod config;
+mod draw;
 mod error;
 mod generate;
 mod prepare;
 mod probe;
 mod report;
 mod run_folder;
+mod schedule_study;
 mod text;
 mod train;
 mod verify;
@@ -36,19 +46,21 @@ pub use cavalcade_model::GptConfig;
 pub use cavalcade_plan::Plan;
 pub use cavalcade_profile::{ClockMeter, Meter, Profile};
 pub use cavalcade_runtime::{Interrupt, Launch, Place};
-pub use cavalcade_schedule::{CheckedSchedule, Schedule};
+pub use cavalcade_schedule::{CheckedSchedule, Kind, Schedule};
 pub use cavalcade_sim::Prediction;
 pub use cavalcade_transport::Secret;
 pub use cavalcade_units::{Bandwidth, Bytes, DeviceId, Nanos, Rank};
 pub use config::{
     Config, ConfigError, DataConfig, LaunchConfig, PipelineConfig, PlanConfig, TokenizerKind,
 };
+pub use draw::{schedule_json, schedule_svg, schedule_text, schedule_trace};
 pub use error::{Error, Failure};
 pub use generate::{Generator, Sampling};
 pub use prepare::Prepared;
 pub use probe::probe;
 pub use report::{RankSummary, StepMetrics, Summary, chrome_trace, timeline};
 pub use run_folder::RunFolder;
+pub use schedule_study::{ScheduleSize, ScheduleStudy, StageTimes, StudyError, compared_kinds};
 pub use text::Text;
 pub use train::{Follower, Trained, Trainer, serve_rank};
 pub use verify::{StepDifference, Verification};

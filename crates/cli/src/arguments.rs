@@ -1,6 +1,6 @@
 //! What can be said on the command line. Help texts are the documentation of each flag.
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
 /// Train neural networks on whatever devices you have.
@@ -26,6 +26,16 @@ pub(crate) enum Command {
     Generate(Generate),
     /// Measure layers and links on this machine and write a profile
     Probe(Probe),
+    /// Check, simulate and draw a pipeline schedule, or compare them all
+    ///
+    /// KIND is gpipe, 1f1b, 1f1b:aN or 1f1b:bN (another warm-up, by DAPPLE's policies, for at
+    /// most N stashes; `1f1b:b` for any number), geo:CUT+N (N more forwards ahead of the slow
+    /// link to stage CUT), interleaved, chimera, `file` for a schedule that you wrote, or
+    /// `compare` for a table.
+    ///
+    /// Times are of one micro-batch on one whole stage; chunks share it equally. Write 1.5 (ms), or
+    /// a unit: 800us, 2ms.
+    Schedule(Schedule),
     /// Be one rank of a run that is started elsewhere
     ///
     /// The place is read from the environment, as launchers set it: RANK, WORLD_SIZE, MASTER_ADDR,
@@ -107,6 +117,48 @@ pub(crate) struct Probe {
     /// Print the profile as JSON too
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Schedule {
+    /// Which schedule
+    #[arg(value_name = "KIND")]
+    pub(crate) kind: String,
+    /// Devices of the pipeline, each with one stage or several chunks
+    #[arg(long, value_name = "P")]
+    pub(crate) stages: Option<u64>,
+    /// Micro-batches of the step
+    #[arg(long, value_name = "M")]
+    pub(crate) microbatches: Option<u64>,
+    /// Chunks a device, for interleaved; 2 if not given
+    #[arg(long, value_name = "V")]
+    pub(crate) chunks: Option<u64>,
+    /// The schedule to read, for file: as --format text prints it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) input: Option<PathBuf>,
+    /// Time of a forward
+    #[arg(long, value_name = "T", default_value = "1ms")]
+    pub(crate) forward: String,
+    /// Time of a backward
+    #[arg(long, value_name = "T", default_value = "2ms")]
+    pub(crate) backward: String,
+    /// Time from the end of a pass until what it sends has arrived
+    #[arg(long, value_name = "T", default_value = "0ms")]
+    pub(crate) link: String,
+    /// What to print: the schedule with its figures, JSON, a drawing, or a trace for Perfetto
+    #[arg(long, value_enum, default_value_t = ScheduleFormat::Text)]
+    pub(crate) format: ScheduleFormat,
+    /// Where to write it instead of printing it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ScheduleFormat {
+    Text,
+    Json,
+    Svg,
+    Trace,
 }
 
 #[derive(Args, Debug)]

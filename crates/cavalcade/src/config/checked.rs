@@ -308,7 +308,8 @@ fn settings(file: &ConfigFile, fail: &Fail) -> Result<Settings, ConfigError> {
 }
 
 fn plan(file: &ConfigFile, cluster: &Cluster, fail: &Fail) -> Result<PlanConfig, ConfigError> {
-    let kind = file.plan.schedule.parse().map_err(|e| fail("plan.schedule", format!("{e}")))?;
+    let kind: Kind =
+        file.plan.schedule.parse().map_err(|e| fail("plan.schedule", format!("{e}")))?;
     let names = || {
         let names = cluster.devices().iter().map(|device| device.name.as_str());
         names.collect::<Vec<_>>().join(", ")
@@ -321,7 +322,8 @@ fn plan(file: &ConfigFile, cluster: &Cluster, fail: &Fail) -> Result<PlanConfig,
             return Err(fail(&key("devices"), "no devices; name at least one".to_owned()));
         }
         for name in &pipeline.devices {
-            if let Some(user) = users.insert(name, idx) {
+            let user = users.insert(name, idx);
+            if let Some(user) = user.filter(|_| !kind.shares_devices()) {
                 let problem = format!(
                     "`{name}` already has a stage in pipeline[{user}]; a device has one stage, \
                      the devices are {}",

@@ -4,6 +4,7 @@ mod generate;
 mod input;
 mod probe;
 mod progress;
+mod schedule;
 mod train;
 mod verify;
 mod worker;
@@ -18,6 +19,7 @@ pub(crate) fn run(command: Command) -> Result<u8> {
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Generate(arguments) => generate::run(&arguments),
         Command::Probe(arguments) => probe::run(&arguments),
+        Command::Schedule(arguments) => schedule::run(&arguments),
         Command::Worker(arguments) => worker::run(&arguments.config),
     }
 }

@@ -9,7 +9,7 @@ fn every_command_explains_itself() {
     let room = Room::new(&Configuration::new(&[&["a"]]));
     let help = run(room.cavalcade("--help")).ok().stdout;
     assert!(help.contains("Exit codes: 0 ok, 1 the check failed, 2 bad input"), "{help}");
-    for command in ["train", "verify", "generate", "probe", "worker"] {
+    for command in ["train", "verify", "generate", "probe", "schedule", "worker"] {
         assert!(help.contains(&format!("\n  {command} ")), "{help}");
         let text = run(room.cavalcade(&format!("{command} --help"))).ok().stdout;
         assert!(text.contains(&format!("Usage: cavalcade {command}")), "{text}");

@@ -51,6 +51,11 @@ impl Kind {
     pub const FORMS: &str =
         "gpipe, 1f1b, 1f1b:aN, 1f1b:b, 1f1b:bN, geo:CUT+N, interleaved, chimera";
 
+    /// Whether a device may serve several stages.
+    pub fn shares_devices(self) -> bool {
+        matches!(self, Self::Interleaved | Self::Chimera)
+    }
+
     /// Most micro-batches that stage `stage_idx` of a pipeline keeps a stash of at once.
     ///
     /// # Panics

@@ -17,7 +17,7 @@ use crate::order::{ComputeOrder, Layout};
 /// The order of all passes for `layout` under `kind`.
 ///
 /// # Errors
-/// If the layout does not have the form that the kind needs; see [`fits`].
+/// If the layout does not have the form that the kind needs; see [`fits()`].
 pub fn generate(kind: Kind, layout: &Layout) -> Result<ComputeOrder, LayoutError> {
     fits(kind, &layout.pipelines)?;
     Ok(match kind {

@@ -15,7 +15,7 @@
 //! | `1f1b` | `p - i` | |
 //! | `1f1b:aN` | `min(p - i, N)` | DAPPLE's policy A: memory for `N` stashes |
 //! | `1f1b:bN` | `min(2 (p - i) - 1, N)` | DAPPLE's policy B: transfers that take time are hidden |
-//! | `geo:C+N` | `p - i`, and `N` more before stage `C` | GeoPipe (2025): the slow link to stage `C` |
+//! | `geo:C+N` | `p - i`, before stage `C` `N` more | GeoPipe (2025): a slow link to stage `C` |
 //!
 //! For a link with one-way time `X` the number to give `geo` is `2 X / (F + B)`, rounded up.
 //! `K_i` never grows from a stage to the next, so no stage waits for a backward that cannot come.

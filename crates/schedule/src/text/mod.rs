@@ -64,6 +64,8 @@ mod tests {
             .assert_eq(&broken("schedule 1", "schedule 9"));
         expect_test::expect!["line 3: found `layers four`, expected `layers N`"]
             .assert_eq(&broken("layers 4", "layers four"));
+        expect_test::expect!["line 3: found `layers 4000000000`, expected at most 1048576 layers"]
+            .assert_eq(&broken("layers 4", "layers 4000000000"));
         expect_test::expect![
             "line 25: found `0Q0`, expected an op such as 2F0, 2B0, S4, R4, C0 or 2U"
         ]

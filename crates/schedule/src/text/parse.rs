@@ -27,6 +27,8 @@ const KEYWORDS: &str = "one of name, layers, tie, chunk, path, microbatches, buc
                         group, collective, device";
 /// More micro-batches than any step has; a larger number is a slip of the pen.
 const MICROBATCHES_MAX: usize = 1 << 24;
+/// The same of layers, for each of which the check keeps an entry.
+const LAYERS_MAX: u32 = 1 << 20;
 
 impl FromStr for Schedule {
     type Err = TextError;
@@ -86,7 +88,13 @@ fn parse_line(schedule: &mut Schedule, line: &str) -> Result<(), Fault> {
     match keyword {
         "name" if !rest.is_empty() => rest.clone_into(&mut schedule.name),
         "name" => return Err(whole("`name WORD`")),
-        "layers" => schedule.n_layers = rest.parse().map_err(|_| whole("`layers N`"))?,
+        "layers" => {
+            let count = rest.parse().map_err(|_| whole("`layers N`"))?;
+            if count > LAYERS_MAX {
+                return Err(whole(&format!("at most {LAYERS_MAX} layers")));
+            }
+            schedule.n_layers = count;
+        }
         "tie" => schedule.ties.push(Tie { layers: numbers(rest, "")? }),
         "chunk" => schedule.chunks.push(chunk(rest).ok_or_else(|| whole("`chunk dN A..B`"))?),
         "path" => schedule.paths.push(numbers(rest, "")?.into_iter().map(ChunkId).collect()),
