@@ -3,6 +3,11 @@
 //! By step: the loss, relative; the gradient before clipping as one vector, L2 of the difference
 //! over L2 of the whole; the weights after the optimizer in the same measure. Under Adam a weight
 //! whose true gradient is zero moves by the sign of rounding noise, so no single weight is judged.
+//!
+//! Each step of the one process begins with the weights that the planned run left: what is judged
+//! is every step by itself. Two trajectories that are left alone drift apart by rounding noise, at
+//! a high learning rate as far as one likes, whoever computes them. The optimizer's state is never
+//! handed over.
 
 use crate::error::Error;
 use crate::prepare::Prepared;
@@ -78,6 +83,9 @@ impl<'a> Comparison<'a> {
     /// Takes one step in one process and notes the difference.
     fn compare(&mut self, loss: f64, captured: &Captured) -> Result<(), Error> {
         let reference = self.reference.step()?;
+        if captured.weights.keys().eq(reference.weights.keys()) {
+            self.reference.set_weights(&captured.weights)?;
+        }
         let norm = squared(&reference.gradients).sqrt();
         self.steps.push(StepDifference {
             step: self.steps.len() as u64 + 1,

@@ -75,7 +75,7 @@ pub(crate) struct Verify {
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) steps: u64,
     /// Largest relative difference that passes
-    #[arg(long, default_value_t = 1e-5)]
+    #[arg(long, default_value_t = 1e-5, value_parser = tolerance)]
     pub(crate) tolerance: f64,
     /// Print one JSON object
     #[arg(long)]
@@ -165,4 +165,10 @@ pub(crate) enum ScheduleFormat {
 pub(crate) struct Worker {
     #[command(flatten)]
     pub(crate) config: ConfigArguments,
+}
+
+fn tolerance(text: &str) -> Result<f64, String> {
+    let value: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    let is_legal = value >= 0.0 && value.is_finite();
+    is_legal.then_some(value).ok_or_else(|| "a tolerance is 0 or more".to_owned())
 }

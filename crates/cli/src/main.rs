@@ -15,7 +15,10 @@ use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let arguments = arguments::Arguments::parse();
+    let arguments = match arguments::Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return output::explain(&error),
+    };
     match commands::run(arguments.command) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {

@@ -3,6 +3,7 @@
 #![expect(clippy::print_stderr, reason = "this is where printing happens")]
 
 use std::io::{ErrorKind, IsTerminal, Write};
+use std::process::ExitCode;
 
 /// An error, in one line, its causes after it.
 pub(crate) fn complain(error: &anyhow::Error) {
@@ -21,6 +22,19 @@ fn one_line(error: &anyhow::Error) -> String {
         }
     }
     text
+}
+
+/// What clap has to say: help and version in full, a wrong argument in one line.
+pub(crate) fn explain(error: &clap::Error) -> ExitCode {
+    if !error.use_stderr() {
+        print(error.render().to_string().trim_end());
+        return ExitCode::SUCCESS;
+    }
+    let text = error.render().to_string();
+    let facts = text.split("\n\n").next().unwrap_or_default();
+    let line: Vec<&str> = facts.lines().map(str::trim).collect();
+    eprintln!("{}; see --help", line.join(" "));
+    ExitCode::from(2)
 }
 
 /// A remark that is no result.

@@ -173,8 +173,8 @@ impl Bench<'_> {
     }
 }
 
-/// What else runs on the host can only add to a time, so the middle would depend on it; the smallest
-/// one may be a stroke of luck.
+/// What else runs on the host can only add to a time, so the middle would depend on it; the
+/// smallest one may be a stroke of luck.
 fn lower_quartile<T: Ord + Copy>(values: impl Iterator<Item = T>) -> T {
     let mut values: Vec<T> = values.collect();
     values.sort_unstable();

@@ -109,7 +109,7 @@ pub enum LaunchError {
         message: String,
     },
     /// A worker does not fit the others.
-    #[error("rank {rank} has {what} {found}, but the run has {expected}; start all ranks alike")]
+    #[error("rank {rank} has {what} {found}, but the run has {expected}; {}", remedy(what))]
     Mismatch {
         /// Its rank.
         rank: Rank,
@@ -153,6 +153,17 @@ pub enum LaunchError {
     /// The observer of the run could not go on, such as for a full disk.
     #[error("{0}")]
     Observer(String),
+}
+
+/// What helps against a difference in `what`.
+fn remedy(what: &str) -> &'static str {
+    match what {
+        "training text" => {
+            "every rank reads data.path for itself: give all the same files, and leave them \
+             unchanged while the run starts"
+        }
+        _ => "start all ranks alike",
+    }
 }
 
 fn said(message: &Option<String>) -> String {

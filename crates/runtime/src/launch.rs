@@ -45,6 +45,19 @@ pub struct Launch {
     pub join_timeout: Nanos,
 }
 
+/// Whether the coordinator can listen at this address: asked before long work, such as measuring.
+///
+/// # Errors
+/// If it is in use or not this machine's.
+pub fn check_address(address: SocketAddr) -> Result<(), LaunchError> {
+    listen(address).map(drop)
+}
+
+fn listen(address: SocketAddr) -> Result<ControlListener, LaunchError> {
+    ControlListener::bind(address)
+        .map_err(|e| LaunchError::Bind { address: address.to_string(), reason: e.to_string() })
+}
+
 /// Runs `job` on worker processes and returns the final weights.
 ///
 /// # Errors
@@ -59,8 +72,7 @@ pub fn launch(
     observer: &mut dyn Observer,
 ) -> Result<Values, LaunchError> {
     let wanted = SocketAddr::new(launch.bind, launch.port);
-    let listener = ControlListener::bind(wanted)
-        .map_err(|e| LaunchError::Bind { address: wanted.to_string(), reason: e.to_string() })?;
+    let listener = listen(wanted)?;
     let address = listener
         .local_addr()
         .map_err(|e| LaunchError::Bind { address: wanted.to_string(), reason: e.to_string() })?;

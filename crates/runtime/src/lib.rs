@@ -29,7 +29,7 @@ pub use coordinator::{Captured, Observer, StepSummary};
 pub use error::{LaunchError, RunError};
 pub use events::Interrupt;
 pub use job::Job;
-pub use launch::{Launch, launch};
+pub use launch::{Launch, check_address, launch};
 pub use local::run_threads;
 pub use protocol::{Hello, Values, Welcome};
 pub use reference::{Reference, ReferenceStep};

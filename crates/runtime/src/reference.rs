@@ -56,6 +56,18 @@ impl Reference {
         }
     }
 
+    /// Goes on from these weights, as another run left them.
+    ///
+    /// # Errors
+    /// If a parameter is missing or has another size.
+    pub fn set_weights(&mut self, weights: &Values) -> Result<(), RunError> {
+        let mut flat = Vec::with_capacity(self.chunk.weights().len());
+        for param in self.chunk.params() {
+            flat.extend_from_slice(weights.get(&param.name).map_or(&[][..], Vec::as_slice));
+        }
+        Ok(self.chunk.set_weights(&flat)?)
+    }
+
     /// Takes a step.
     ///
     /// # Errors

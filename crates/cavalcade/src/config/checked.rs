@@ -116,18 +116,26 @@ impl Config {
         let syntax = |error: &toml::de::Error| ConfigError::Syntax {
             path: path.to_owned(),
             line: error.span().map_or(1, |span| text[..span.start].matches('\n').count() + 1),
-            problem: error.message().to_owned(),
+            problem: plain(error.message()),
         };
         let mut table: Table = toml::from_str(text).map_err(|e| syntax(&e))?;
         let mut file: ConfigFile = toml::from_str(text).map_err(|e| syntax(&e))?;
         for text in overrides {
             overrides::apply(&mut table, text)?;
             file = table.clone().try_into().map_err(|error: toml::de::Error| {
-                let problem = error.message().to_owned();
+                let problem = plain(error.message());
                 ConfigError::Override { text: text.clone(), problem }
             })?;
         }
-        Self::check(file, path)
+        let checked = Self::check(file, path);
+        // A value may come from an override as well as from the file.
+        checked.map_err(|error| match error {
+            ConfigError::Value { path, key, problem } if !overrides.is_empty() => {
+                let key = format!("(with --set) {key}");
+                ConfigError::Value { path, key, problem }
+            }
+            error => error,
+        })
     }
 
     fn check(mut file: ConfigFile, path: &Path) -> Result<Self, ConfigError> {
@@ -204,6 +212,24 @@ fn key_of(error: &ClusterError) -> &'static str {
     }
 }
 
+/// A message of the TOML reader in words of TOML instead of Rust.
+fn plain(message: &str) -> String {
+    let words = [
+        ("expected usize", "expected a whole number of at least 0"),
+        ("expected u64", "expected a whole number of at least 0"),
+        ("expected u32", "expected a whole number of at least 0"),
+        ("expected u16", "expected a whole number below 65536"),
+        ("expected f64", "expected a number"),
+        ("expected f32", "expected a number"),
+        ("expected a sequence", "expected a list"),
+    ];
+    let text = words.iter().fold(message.to_owned(), |text, (from, to)| text.replace(from, to));
+    match text.split_once("expected struct ") {
+        Some((before, _)) => format!("{before}expected a table of keys"),
+        None => text,
+    }
+}
+
 /// Makes the error of a key.
 type Fail<'a> = dyn Fn(&str, String) -> ConfigError + 'a;
 
@@ -234,7 +260,10 @@ fn microbatch(file: &ConfigFile, fail: &Fail) -> Result<u32, ConfigError> {
     if micro == 0 {
         return Err(fail("train.microbatch", "0 sequences; at least 1 is needed".to_owned()));
     }
-    if global == 0 || !global.is_multiple_of(micro) {
+    if global == 0 {
+        return Err(fail("train.global_batch", "0 sequences; at least 1 is needed".to_owned()));
+    }
+    if !global.is_multiple_of(micro) {
         let below = global / micro * micro;
         let problem = format!(
             "{global} sequences do not divide into micro-batches of {micro}; use {} or {}",
@@ -364,10 +393,9 @@ fn layer_range(text: &str) -> Option<Range<u32>> {
 
 fn launch(file: &ConfigFile, cluster: &Cluster, fail: &Fail) -> Result<LaunchConfig, ConfigError> {
     let launch = &file.launch;
-    let bind = launch
-        .bind
-        .parse()
-        .map_err(|_| fail("launch.bind", format!("`{}` is not an IP address", launch.bind)))?;
+    let bind = launch.bind.parse().map_err(|_| {
+        fail("launch.bind", format!("`{}` is not an IP address such as 127.0.0.1", launch.bind))
+    })?;
     let join_timeout =
         launch.join_timeout.parse().map_err(|e| fail("launch.join_timeout", format!("{e}")))?;
     let n_ranks = cluster.devices().len();

@@ -6,8 +6,10 @@ use crate::output;
 use crate::place;
 use anyhow::{Context, Result, bail};
 use cavalcade::{
-    Config, ConfigError, Error, Interrupt, Launch, Meter, Prepared, Profile, Secret, Text, probe,
+    Config, ConfigError, Error, Interrupt, Launch, Meter, Prepared, Profile, Secret, Text,
+    check_address, probe,
 };
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -57,6 +59,10 @@ fn absolute_override(text: &str, here: &Path) -> String {
 /// A run that is ready to start: with the profile that the configuration names, or one measured
 /// now.
 pub(crate) fn prepare(config: Config, meter: &ProcessMeter) -> Result<Prepared> {
+    if config.launch.port != 0 {
+        let address = SocketAddr::new(config.launch.bind, config.launch.port);
+        check_address(address).map_err(Error::from)?;
+    }
     let text = Text::read(&config.data, config.model.context)?;
     let profile = match &config.profile {
         Some(path) => Profile::read(path).map_err(Error::from)?,

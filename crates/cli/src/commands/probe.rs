@@ -3,8 +3,8 @@
 use super::input;
 use crate::arguments::Probe;
 use crate::{exit, output};
-use anyhow::Result;
-use cavalcade::{Error, Text, probe};
+use anyhow::{Context, Result, bail};
+use cavalcade::{Text, probe};
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// Parts that `probe` announces.
@@ -12,6 +12,10 @@ const N_PARTS: u64 = 3;
 
 pub(crate) fn run(arguments: &Probe) -> Result<u8> {
     let config = input::config(&arguments.config)?;
+    let folder = arguments.out.parent().filter(|folder| !folder.as_os_str().is_empty());
+    if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+        bail!("--out {}: there is no folder {}", arguments.out.display(), folder.display());
+    }
     let (meter, _) = input::meter();
     let text = Text::read(&config.data, config.model.context)?;
     let bar = if output::is_watched() { ProgressBar::new(N_PARTS) } else { ProgressBar::hidden() };
@@ -23,7 +27,7 @@ pub(crate) fn run(arguments: &Probe) -> Result<u8> {
         bar.inc(1);
     })?;
     bar.finish_and_clear();
-    profile.write(&arguments.out).map_err(Error::from)?;
+    write(arguments, &profile.to_json())?;
     if arguments.json {
         output::print(profile.to_json().trim_end());
         return Ok(exit::OK);
@@ -54,4 +58,10 @@ pub(crate) fn run(arguments: &Probe) -> Result<u8> {
         arguments.out.display(),
     ));
     Ok(exit::OK)
+}
+
+fn write(arguments: &Probe, text: &str) -> Result<()> {
+    let path = &arguments.out;
+    std::fs::write(path, text)
+        .with_context(|| format!("--out {} cannot be written", path.display()))
 }

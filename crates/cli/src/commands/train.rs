@@ -25,13 +25,13 @@ pub(crate) fn run(arguments: &Train) -> Result<u8> {
         None => next_folder(&config.path)?,
     };
     RunFolder::check_free(&out)?;
+    let interrupt = input::interrupt()?;
     let (meter, shared) = input::meter();
     let prepared = input::prepare(config, &meter)?;
     let resolved = std::path::absolute(out.join("config.toml"))
         .with_context(|| format!("{} has no absolute path", out.display()))?;
     let n_ranks = prepared.job.devices().len();
     let launch = input::launch(&prepared.config, &resolved, n_ranks)?;
-    let interrupt = input::interrupt()?;
     let mut folder = RunFolder::create(&out, &prepared)?;
     if !arguments.json {
         output::print(&introduction(&prepared));
@@ -47,7 +47,7 @@ pub(crate) fn run(arguments: &Train) -> Result<u8> {
         return Ok(exit::OK);
     }
     progress.finish();
-    let sampling = Sampling { temperature: 0.7, top_k: 40, seed: 1 };
+    let sampling = Sampling { temperature: 0.6, top_k: 40, seed: 1 };
     let sample = trained.generator.continue_text(
         &trainer.prepared().text.prompt(),
         SAMPLE_TOKENS,

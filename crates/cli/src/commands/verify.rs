@@ -13,6 +13,7 @@ pub(crate) fn run(arguments: &Verify) -> Result<u8> {
         return super::worker::run(&arguments.config);
     }
     let mut config = input::config(&arguments.config)?;
+    let interrupt = input::interrupt()?;
     config.settings.steps = config.settings.steps.max(arguments.steps);
     let (meter, shared) = input::meter();
     let prepared = input::prepare(config, &meter)?;
@@ -25,7 +26,7 @@ pub(crate) fn run(arguments: &Verify) -> Result<u8> {
         .with_context(|| format!("{} cannot be written", resolved.display()))?;
     let n_ranks = prepared.job.devices().len();
     let launch = input::launch(&prepared.config, &resolved, n_ranks)?;
-    let trainer = Trainer::new(prepared, shared, input::interrupt()?);
+    let trainer = Trainer::new(prepared, shared, interrupt);
     let mut quiet = Quiet::new(launch.external_ranks.clone());
     let verification = trainer.verify(&launch, arguments.steps, arguments.tolerance, &mut quiet)?;
     if arguments.json {
@@ -50,7 +51,8 @@ pub(crate) fn run(arguments: &Verify) -> Result<u8> {
         let verdict = if verification.passed { "equal" } else { "NOT equal" };
         output::print(&format!(
             "{verdict} to one process within {:e}: relative difference of the loss; L2 of the \
-             difference over L2 of the whole for the gradient (before clipping) and the weights",
+             difference over L2 of the whole for the gradient (before clipping) and the weights; \
+             each step begins with the same weights",
             verification.tolerance
         ));
     }

@@ -33,8 +33,9 @@ fn nonsense_on_the_command_line_is_bad_input() {
         assert_eq!(ended.stdout, "");
         format!("{:?} {}", ended.code, ended.stderr.lines().next().unwrap_or_default())
     };
-    expect!["Some(2) error: unrecognized subcommand 'fly'"].assert_eq(&first_line("fly"));
-    expect!["Some(2) error: unexpected argument '--fast' found"]
+    expect!["Some(2) error: unrecognized subcommand 'fly'; see --help"]
+        .assert_eq(&first_line("fly"));
+    expect!["Some(2) error: unexpected argument '--fast' found; see --help"]
         .assert_eq(&first_line("train --fast"));
     let said = first_line("verify c.toml --steps 0");
     assert!(said.starts_with("Some(2) error: invalid value '0' for '--steps <STEPS>'"), "{said}");
