@@ -3,7 +3,7 @@
 use crate::config::{DataConfig, TokenizerKind};
 use crate::error::Error;
 use cavalcade_data::{Batch, Corpus, Split, SplitRule, TokenSet, Tokenizer};
-use sha2::{Digest, Sha256};
+use cavalcade_runtime::fingerprint;
 use std::sync::Arc;
 
 /// Tokens in a block of text that is held out as a whole.
@@ -35,8 +35,7 @@ impl Text {
             TokenizerKind::Char => Tokenizer::chars(&corpus.text)?,
         };
         let tokens = tokenizer.encode(&corpus.text)?;
-        let digest = Sha256::digest(corpus.text.as_bytes());
-        let hash = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        let hash = fingerprint(corpus.text.as_bytes());
         let rule = SplitRule { fraction: config.validation, block: VALIDATION_BLOCK };
         let Split { train, validation } = Split::new(&tokens, rule, context)?;
         let n_files = corpus.files.len();

@@ -1,7 +1,7 @@
 //! When each action ran: under the same ids whether simulated or measured, so that predicted
 //! against measured is a join.
 
-use cavalcade_schedule::{ActionId, CheckedSchedule, Lane, Op};
+use cavalcade_schedule::{ActionId, CheckedSchedule, Lane};
 use cavalcade_units::{DeviceId, Nanos};
 
 /// Start and end of an action on the world's clock.
@@ -44,13 +44,6 @@ impl Trace {
         indexed.filter_map(|(idx, record)| Some((ActionId(idx as u32), (*record)?)))
     }
 
-    /// Takes over all records of `other`, which traced other devices of the same step.
-    pub fn merge(&mut self, other: &Self) {
-        for (action, record) in other.iter() {
-            self.set(action, record);
-        }
-    }
-
     /// The same records on a clock that is zero at the earliest start.
     pub fn from_zero(mut self) -> Self {
         let origin = self.start();
@@ -91,17 +84,5 @@ impl Trace {
         let available = step_time.as_secs_f64() * devices.len() as f64;
         let busy: Nanos = devices.iter().map(|&device| self.busy(schedule, device)).sum();
         if available > 0.0 { (1.0 - busy.as_secs_f64() / available).max(0.0) } else { 0.0 }
-    }
-
-    /// How long `device` ran passes of `op`'s kind; for reports.
-    pub fn sum_of(
-        &self,
-        schedule: &CheckedSchedule,
-        device: DeviceId,
-        wanted: impl Fn(Op) -> bool,
-    ) -> Nanos {
-        let actions = schedule.actions_of(device).map(ActionId);
-        let actions = actions.filter(|&a| wanted(schedule.op_on(device, a)));
-        actions.filter_map(|a| self.get(a)).map(|record| record.end - record.start).sum()
     }
 }

@@ -6,6 +6,7 @@
 
 use crate::error::RunError;
 use crate::job::Job;
+use crate::lock::lock;
 use crate::pacing::Pacer;
 use crate::settings::OptimizerSettings;
 use cavalcade_nn::{
@@ -383,9 +384,4 @@ fn collect(
 /// Tags of messages: transfers and collectives are numbered apart.
 fn tag(kind: u8, step: u64, id: u32) -> Tag {
     Tag::new(kind, step as u32, id)
-}
-
-/// A panic in one lane ends the run by itself; the data behind the lock is then not used again.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

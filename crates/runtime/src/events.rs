@@ -3,6 +3,7 @@
 //! These threads only put events into the channel; what follows from them is decided in
 //! `coordinator`. The watcher of child processes is in `launch`.
 
+use crate::lock::lock;
 use crate::protocol::{FromCoordinator, FromWorker, decode, encode};
 use cavalcade_profile::Meter;
 use cavalcade_transport::{
@@ -106,7 +107,7 @@ pub struct Interrupt {
 impl Interrupt {
     /// Ends the run that is under way, or the next one at once.
     pub fn raise(&self) {
-        let mut state = self.events.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut state = lock(&self.events);
         state.0 = true;
         if let Some(events) = &state.1 {
             let _ = events.send(Event::Interrupted);
@@ -115,11 +116,11 @@ impl Interrupt {
 
     /// Whether it was raised.
     pub fn is_raised(&self) -> bool {
-        self.events.lock().unwrap_or_else(std::sync::PoisonError::into_inner).0
+        lock(&self.events).0
     }
 
     pub(crate) fn attach(&self, events: Sender<Event>) {
-        let mut state = self.events.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut state = lock(&self.events);
         if state.0 {
             let _ = events.send(Event::Interrupted);
         }

@@ -1,12 +1,12 @@
 //! Everything a rank needs to know, the same on all of them.
 
+use crate::fingerprint::fingerprint;
 use crate::settings::Settings;
 use cavalcade_data::{SampleOrder, TokenSet};
 use cavalcade_lower::OpCosts;
 use cavalcade_model::{GptConfig, Model};
 use cavalcade_schedule::CheckedSchedule;
 use cavalcade_units::{DeviceId, Rank};
-use sha2::{Digest, Sha256};
 use std::sync::Arc;
 
 /// A run, prepared: what to train, on what, in what order.
@@ -61,7 +61,6 @@ impl Job {
 
     /// Hash of the schedule's text, by which ranks make sure that they run the same one.
     pub fn schedule_hash(&self) -> String {
-        let digest = Sha256::digest(self.schedule.schedule().to_string().as_bytes());
-        digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+        fingerprint(self.schedule.schedule().to_string().as_bytes())
     }
 }

@@ -4,6 +4,7 @@ use crate::coordinator::{Coordinator, Facts, Observer};
 use crate::error::LaunchError;
 use crate::events::{Event, Interrupt, accept};
 use crate::job::Job;
+use crate::lock::lock;
 use crate::protocol::{Hello, Values, Welcome};
 use cavalcade_profile::Meter;
 use cavalcade_transport::{ControlListener, Deadline, Secret, SystemClock};
@@ -208,8 +209,4 @@ fn describe(status: ExitStatus) -> String {
         Some(signal) => format!("killed by signal {signal}"),
         None => status.to_string(),
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

@@ -2,7 +2,7 @@
 
 use super::Config;
 use super::file::{LaunchFile, Paths};
-use sha2::{Digest, Sha256};
+use cavalcade_runtime::fingerprint;
 use toml::{Table, Value};
 
 impl Config {
@@ -19,8 +19,7 @@ impl Config {
 
     /// Hash of [`Self::agreed`].
     pub fn hash(&self) -> String {
-        let digest = Sha256::digest(self.agreed().join("\n").as_bytes());
-        digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+        fingerprint(self.agreed().join("\n").as_bytes())
     }
 }
 
