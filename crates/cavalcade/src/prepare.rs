@@ -100,8 +100,8 @@ pub(crate) fn job(
 ) -> Result<Job, CheckError> {
     let settings = config.settings.clone();
     let network = Model::gpt(model);
-    let options = Options { clip_gradients: settings.clip_norm.is_some() };
-    let schedule = lower(plan, &network, config.cluster.devices().len(), options);
+    let options = Options { clip_gradients: settings.clip_norm.is_some(), ..Options::default() };
+    let schedule = lower(plan, &network, config.cluster.devices().len(), &options);
     let costs = OpCosts::new(&schedule, &network, profile, &config.cluster);
     let schedule = check(schedule, Some(&costs))?;
     Ok(Job {

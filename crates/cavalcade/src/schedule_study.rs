@@ -27,17 +27,39 @@ const OPS_MAX: u64 = 4_000_000;
 pub struct StageTimes {
     /// Its forward.
     pub forward: Nanos,
-    /// Its backward.
-    pub backward: Nanos,
+    /// The input part of its backward.
+    pub backward_input: Nanos,
+    /// The weight part of its backward; a whole backward takes both.
+    pub backward_weight: Nanos,
     /// From the end of a pass until what it sends has arrived; any number of messages may be on
     /// their way at once.
     pub link: Nanos,
 }
 
+impl StageTimes {
+    /// Of one pass: a recompute is a forward, an adjoint an input backward, and the backward of an
+    /// adjoint a whole backward.
+    fn of(self, pass: Pass) -> Nanos {
+        match pass {
+            Pass::Forward | Pass::Recompute => self.forward,
+            Pass::BackwardInput | Pass::Adjoint => self.backward_input,
+            Pass::BackwardWeight => self.backward_weight,
+            Pass::Backward | Pass::DoubleBackward => self.backward(),
+            Pass::Update => Nanos::ZERO,
+        }
+    }
+
+    /// A whole backward.
+    pub fn backward(self) -> Nanos {
+        Nanos(self.backward_input.0.saturating_add(self.backward_weight.0))
+    }
+}
+
 impl Default for StageTimes {
-    /// A backward of two forwards, over free links.
+    /// A backward of two parts as long as a forward each, over free links.
     fn default() -> Self {
-        Self { forward: Nanos(1_000_000), backward: Nanos(2_000_000), link: Nanos::ZERO }
+        let pass = Nanos(1_000_000);
+        Self { forward: pass, backward_input: pass, backward_weight: pass, link: Nanos::ZERO }
     }
 }
 
@@ -107,7 +129,7 @@ impl ScheduleStudy {
     /// If the size is zero or too large, or the kind cannot run over it.
     pub fn of_kind(kind: Kind, size: ScheduleSize, times: StageTimes) -> Result<Self, StudyError> {
         let layout = layout(kind, size)?;
-        Self::new(build(generate(kind, &layout)?, Options { clip_gradients: false }), times)
+        Self::new(build(generate(kind, &layout)?, &Options::default()), times)
     }
 
     /// The schedule in `text`, in the text form of [`Schedule`].
@@ -193,7 +215,7 @@ impl ScheduleStudy {
 /// The kinds that a comparison shows, with the warm-ups that this size and these times suggest.
 pub fn compared_kinds(size: ScheduleSize, times: StageTimes) -> Vec<Kind> {
     let half = |n: u64| u32::try_from(n.div_ceil(2)).unwrap_or(u32::MAX).max(1);
-    let slot = (times.forward.0.saturating_add(times.backward.0)).max(1);
+    let slot = times.forward.0.saturating_add(times.backward().0).max(1);
     let ahead = times.link.0.saturating_mul(2).div_ceil(slot).max(1);
     let geo = Kind::Geo { cut: half(size.stages), extra: u32::try_from(ahead).unwrap_or(u32::MAX) };
     let dapple = |policy, most| Kind::Dapple { policy, most };
@@ -205,6 +227,9 @@ pub fn compared_kinds(size: ScheduleSize, times: StageTimes) -> Vec<Kind> {
         geo,
         Kind::Interleaved,
         Kind::Chimera,
+        Kind::ZbH1,
+        Kind::ZbH2,
+        Kind::ZbV,
     ]
 }
 
@@ -213,7 +238,11 @@ fn within(what: &'static str, found: u64, most: u64) -> Result<(), StudyError> {
 }
 
 fn layout(kind: Kind, size: ScheduleSize) -> Result<Layout, StudyError> {
-    let n_chunks = if kind == Kind::Interleaved { size.chunks } else { 1 };
+    let n_chunks = match kind {
+        Kind::Interleaved => size.chunks,
+        Kind::ZbV => 2,
+        _ => 1,
+    };
     for (what, count) in
         [("stages", size.stages), ("micro-batches", size.microbatches), ("chunks", n_chunks)]
     {
@@ -225,8 +254,9 @@ fn layout(kind: Kind, size: ScheduleSize) -> Result<Layout, StudyError> {
     within("stages", size.stages, STAGES_MAX)?;
     within("chunks", n_chunks_in_all, STAGES_MAX)?;
     let cuts = if size.stages == 1 { 0 } else { n_chunks_in_all - 1 };
-    // A pass forth and one back a chunk, and two messages with two ends each a cut.
-    let n_ops = size.microbatches.saturating_mul(2 * n_chunks_in_all + 4 * cuts);
+    // A pass forth and two back a chunk at most, and two messages with two ends each a cut.
+    let passes = if matches!(kind, Kind::ZbH1 | Kind::ZbH2 | Kind::ZbV) { 3 } else { 2 };
+    let n_ops = size.microbatches.saturating_mul(passes * n_chunks_in_all + 4 * cuts);
     within("ops", n_ops, OPS_MAX)?;
     if kind == Kind::Chimera && size.microbatches == 1 {
         return Err(StudyError::OneDirection);
@@ -258,7 +288,7 @@ impl EqualDevices {
         let n_layers = u64::from(schedule.n_layers);
         // No step is longer than all of its ops one after the other.
         let most = shares.iter().copied().max().unwrap_or(0).max(n_layers);
-        let longest = times.forward.max(times.backward).max(times.link);
+        let longest = times.forward.max(times.backward()).max(times.link);
         let bound = u128::from(most) * u128::from(longest.0) * schedule.n_ops() as u128;
         if bound > u128::from(u64::MAX) {
             return Err(StudyError::TooLong);
@@ -270,7 +300,9 @@ impl EqualDevices {
 impl MemoryModel for EqualDevices {
     fn bytes(&self, _: DeviceId, value: Value) -> Bytes {
         match value {
-            Value::Stash { chunk, .. } => Bytes(self.shares[chunk.idx()]),
+            Value::Stash { chunk, .. } | Value::Deferred { chunk, .. } => {
+                Bytes(self.shares[chunk.idx()])
+            }
             _ => Bytes::ZERO,
         }
     }
@@ -285,12 +317,7 @@ impl MemoryModel for EqualDevices {
 impl Costs for EqualDevices {
     fn compute(&self, _: DeviceId, op: Op) -> Nanos {
         match op {
-            Op::Compute { pass: Pass::Forward, chunk, .. } => {
-                self.times.forward * self.shares[chunk.idx()]
-            }
-            Op::Compute { pass: Pass::Backward, chunk, .. } => {
-                self.times.backward * self.shares[chunk.idx()]
-            }
+            Op::Compute { pass, chunk, .. } => self.times.of(pass) * self.shares[chunk.idx()],
             _ => Nanos::ZERO,
         }
     }
@@ -314,7 +341,12 @@ mod tests {
 
     #[test]
     fn closed_forms_come_out_exactly_though_chunks_take_fractions_of_a_nanosecond() {
-        let times = StageTimes { forward: Nanos(1000), backward: Nanos(1001), link: Nanos::ZERO };
+        let times = StageTimes {
+            forward: Nanos(1000),
+            backward_input: Nanos(501),
+            backward_weight: Nanos(500),
+            link: Nanos::ZERO,
+        };
         let study = ScheduleStudy::of_kind(Kind::Interleaved, size(4, 8, 3), times).unwrap();
         let expected = 8.0 * 2001.0 + 3.0 * 2001.0 / 3.0;
         assert_eq!(study.makespan_ms(), expected / 1e6);

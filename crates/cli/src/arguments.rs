@@ -139,9 +139,12 @@ pub(crate) struct Schedule {
     /// Time of a forward
     #[arg(long, value_name = "T", default_value = "1ms")]
     pub(crate) forward: String,
-    /// Time of a backward
-    #[arg(long, value_name = "T", default_value = "2ms")]
-    pub(crate) backward: String,
+    /// Time of the input part of a backward; a whole backward takes both parts
+    #[arg(long, value_name = "T", default_value = "1ms")]
+    pub(crate) backward_input: String,
+    /// Time of the weight part of a backward
+    #[arg(long, value_name = "T", default_value = "1ms")]
+    pub(crate) backward_weight: String,
     /// Time from the end of a pass until what it sends has arrived
     #[arg(long, value_name = "T", default_value = "0ms")]
     pub(crate) link: String,

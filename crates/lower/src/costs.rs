@@ -60,16 +60,26 @@ impl OpCosts {
         let speed = self.cluster.device(device).speed.unwrap_or(1.0);
         match op {
             Op::Compute { pass, chunk, .. } => {
-                let pass = match pass {
-                    Pass::Forward => ProfiledPass::Forward,
-                    Pass::Backward => ProfiledPass::Backward,
-                };
-                self.profile.pass_time(pass, self.layers(chunk), speed)
+                let time = |pass| self.profile.pass_time(pass, self.layers(chunk), speed);
+                match pass {
+                    Pass::Forward | Pass::Recompute => time(ProfiledPass::Forward),
+                    Pass::Backward => time(ProfiledPass::Backward),
+                    // Of a backward's two halves: one product of matrices each.
+                    Pass::BackwardInput | Pass::BackwardWeight => {
+                        Nanos(time(ProfiledPass::Backward).0 / 2)
+                    }
+                    // An adjoint is an input backward; its backward is a whole one.
+                    Pass::Adjoint => Nanos(time(ProfiledPass::Backward).0 / 2),
+                    Pass::DoubleBackward => time(ProfiledPass::Backward),
+                    Pass::Update => self.update_time(chunk, speed),
+                }
             }
-            Op::OptimizerStep { chunk } => {
-                self.profile.optimizer_time(self.chunk_params[chunk.idx()], speed)
-            }
-            Op::Send(_) | Op::Recv(_) | Op::Collective(_) => Nanos::ZERO,
+            Op::OptimizerStep { chunk } => self.update_time(chunk, speed),
+            Op::Send(_)
+            | Op::Recv(_)
+            | Op::Collective(_)
+            | Op::Offload { .. }
+            | Op::Prefetch { .. } => Nanos::ZERO,
         }
     }
 
@@ -88,6 +98,10 @@ impl OpCosts {
         Bytes::of_f32(self.bucket_params[bucket.idx()])
     }
 
+    fn update_time(&self, chunk: ChunkId, speed: f64) -> Nanos {
+        self.profile.optimizer_time(self.chunk_params[chunk.idx()], speed)
+    }
+
     fn layers(&self, chunk: ChunkId) -> Range<u32> {
         self.schedule.chunks[chunk.idx()].layers.clone()
     }
@@ -102,10 +116,19 @@ impl MemoryModel for OpCosts {
         let per_param = self.profile.param_bytes;
         let params = |chunk: ChunkId| self.chunk_params[chunk.idx()] as u64;
         match value {
-            Value::Activation { chunk, .. } => self.profile.output(self.layers(chunk)),
-            Value::Gradient { chunk, .. } => input_bytes(&self.profile, self.layers(chunk).start),
-            Value::Stash { chunk, .. } => self.profile.saved(self.layers(chunk)),
-            Value::Params { chunk } => Bytes(params(chunk) * per_param.weights),
+            Value::Activation { chunk, .. } | Value::Tangent { chunk, .. } => {
+                self.profile.output(self.layers(chunk))
+            }
+            Value::Gradient { chunk, .. }
+            | Value::Adjoint { chunk, .. }
+            | Value::Input { chunk, .. } => input_bytes(&self.profile, self.layers(chunk).start),
+            Value::Stash { chunk, .. }
+            | Value::Deferred { chunk, .. }
+            | Value::AdjointStash { chunk, .. } => self.profile.saved(self.layers(chunk)),
+            Value::Offloaded { .. } => Bytes::ZERO,
+            Value::Params { chunk } | Value::WeightStash { chunk, .. } => {
+                Bytes(params(chunk) * per_param.weights)
+            }
             Value::OptState { chunk } => Bytes(params(chunk) * per_param.optimizer),
             Value::ParamGrad { bucket, .. } => {
                 Bytes(self.bucket_params[bucket.idx()] as u64 * per_param.gradients)
@@ -114,17 +137,16 @@ impl MemoryModel for OpCosts {
         }
     }
 
-    fn workspace(&self, _: DeviceId, op: Op) -> Bytes {
+    fn workspace(&self, device: DeviceId, op: Op) -> Bytes {
         match op {
             Op::Compute { chunk, .. } => self.chunk_workspace[chunk.idx()],
-            Op::Send(id) => match self.schedule.transfers[id.idx()].value {
-                Value::Activation { chunk, .. } => self.profile.output(self.layers(chunk)),
-                Value::Gradient { chunk, .. } => {
-                    input_bytes(&self.profile, self.layers(chunk).start)
-                }
-                _ => Bytes::ZERO,
-            },
-            Op::Recv(_) | Op::Collective(_) | Op::OptimizerStep { .. } => Bytes::ZERO,
+            // The copy that travels.
+            Op::Send(id) => self.bytes(device, self.schedule.transfers[id.idx()].value),
+            Op::Recv(_)
+            | Op::Collective(_)
+            | Op::OptimizerStep { .. }
+            | Op::Offload { .. }
+            | Op::Prefetch { .. } => Bytes::ZERO,
         }
     }
 

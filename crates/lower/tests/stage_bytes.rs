@@ -49,7 +49,7 @@ proptest! {
         let model = Model::gpt(&config);
         let profile = profile(&model, &sizes);
         let kind = if gpipe { Kind::GPipe } else { Kind::OneFOneB };
-        let schedule = build(generate(kind, &layout).expect("it fits"), Options { clip_gradients: true });
+        let schedule = build(generate(kind, &layout).expect("it fits"), &Options { clip_gradients: true, ..Options::default() });
         let device =
             |idx| Device { name: format!("d{idx}"), speed: None, memory: None, threads: 1 };
         let cluster = Cluster::new((0..layout.n_devices).map(device).collect(), None, &[])

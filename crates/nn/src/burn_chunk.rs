@@ -34,6 +34,8 @@ pub struct BurnChunk<M> {
     weights: Vec<f32>,
     gradients: Vec<f32>,
     flights: HashMap<MicrobatchId, Flight<M>>,
+    /// Weight gradients of input backwards whose weight backward is still to come.
+    deferred: HashMap<MicrobatchId, Vec<f32>>,
 }
 
 /// What a micro-batch keeps between its passes.
@@ -72,7 +74,8 @@ impl<M: ChunkModule> BurnChunk<M> {
         let module = Some(layout.write(module, &weights));
         let gradients = vec![0.0; weights.len()];
         let (device, flights) = (device.clone().autodiff(), HashMap::new());
-        Self { module, ends, device, layout, weights, gradients, flights }
+        let deferred = HashMap::new();
+        Self { module, ends, device, layout, weights, gradients, flights, deferred }
     }
 
     fn module(&self) -> &M {
@@ -210,6 +213,28 @@ impl<M: ChunkModule> Chunk for BurnChunk<M> {
                 None => Activation { data: vec![0.0; shape.iter().product()], shape },
             }
         }))
+    }
+
+    fn backward_input(
+        &mut self,
+        microbatch: MicrobatchId,
+        gradient: Option<Activation>,
+    ) -> Result<Option<Activation>, ChunkError> {
+        let whole = std::mem::take(&mut self.gradients);
+        self.gradients = vec![0.0; whole.len()];
+        let result = self.backward(microbatch, gradient);
+        let own = std::mem::replace(&mut self.gradients, whole);
+        if result.is_ok() {
+            self.deferred.insert(microbatch, own);
+        }
+        result
+    }
+
+    fn backward_weight(&mut self, microbatch: MicrobatchId) -> Result<(), ChunkError> {
+        let own = self.deferred.remove(&microbatch);
+        let own = own.ok_or(ChunkError::NotInFlight { microbatch })?;
+        self.gradients.iter_mut().zip(own).for_each(|(sum, more)| *sum += more);
+        Ok(())
     }
 
     fn discard(&mut self, microbatch: MicrobatchId) -> Result<(), ChunkError> {

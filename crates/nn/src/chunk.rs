@@ -120,6 +120,24 @@ pub trait Chunk: Send {
         gradient: Option<Activation>,
     ) -> Result<Option<Activation>, ChunkError>;
 
+    /// The first part of [`Chunk::backward`]: returns the gradient of the chunk's input, and keeps
+    /// what the gradients of the weights need.
+    ///
+    /// # Errors
+    /// As [`Chunk::backward`].
+    fn backward_input(
+        &mut self,
+        microbatch: MicrobatchId,
+        gradient: Option<Activation>,
+    ) -> Result<Option<Activation>, ChunkError>;
+
+    /// The second part: adds what [`Chunk::backward_input`] kept to the gradients. If weight parts
+    /// come in the order in which whole backwards would, the gradients are bit-equal to theirs.
+    ///
+    /// # Errors
+    /// No weight part of the micro-batch is left to do.
+    fn backward_weight(&mut self, microbatch: MicrobatchId) -> Result<(), ChunkError>;
+
     /// Forgets a micro-batch in flight without a backward pass. Its memory may be freed only by a
     /// later backward pass; to run a forward pass that is never followed by one, use
     /// [`Chunk::evaluate`].

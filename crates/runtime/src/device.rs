@@ -107,6 +107,16 @@ impl Device {
             Op::Recv(id) => self.receive(id, step),
             Op::Collective(id) => self.collective(id, step),
             Op::OptimizerStep { chunk } => self.paced(op, || self.optimize(chunk, step)),
+            Op::Offload { chunk, microbatch } => {
+                let away = Value::Offloaded { chunk, microbatch };
+                self.rename(Value::Input { chunk, microbatch }, away);
+                Ok(())
+            }
+            Op::Prefetch { chunk, microbatch } => {
+                let away = Value::Offloaded { chunk, microbatch };
+                self.rename(away, Value::Input { chunk, microbatch });
+                Ok(())
+            }
         }
     }
 
@@ -153,49 +163,107 @@ impl Device {
     ) -> Result<(), RunError> {
         let schedule = self.job.schedule.schedule();
         let (before, after) = schedule.neighbors(chunk_id, microbatch);
-        let mut held = self.held(chunk_id);
-        let share = 1.0 / f64::from(self.job.n_microbatches());
+        let gradient = |chunk| Value::Gradient { chunk, microbatch };
         match pass {
-            Pass::Forward => {
-                let batch = (before.is_none() || after.is_none()).then(|| {
-                    let size = u64::from(self.job.microbatch_size);
-                    let first = step * self.job.global_batch() + u64::from(microbatch.0) * size;
-                    self.job.tokens.batch(&self.job.order(), first, size as usize)
-                });
-                let input = match before {
-                    Some(chunk) => {
-                        ChunkInput::Activation(self.take(Value::Activation { chunk, microbatch }))
-                    }
-                    None => {
-                        let batch = batch.as_ref().expect("a first chunk has a batch");
-                        ChunkInput::Tokens {
-                            ids: batch.tokens.clone(),
-                            batch: batch.batch,
-                            sequence: batch.sequence,
-                        }
-                    }
+            Pass::Forward => self.forward(chunk_id, microbatch, step)?,
+            Pass::Recompute => {
+                let kept = before.map(|_| Value::Input { chunk: chunk_id, microbatch });
+                let (input, targets) = self.input(chunk_id, microbatch, kept, step);
+                self.held(chunk_id).chunk.forward(
+                    microbatch,
+                    input,
+                    targets,
+                    self.share() as f32,
+                )?;
+            }
+            Pass::Backward | Pass::BackwardInput => {
+                let upstream = after.map(|chunk| self.take(gradient(chunk)));
+                let chunk = &mut self.held(chunk_id).chunk;
+                let found = match pass {
+                    Pass::Backward => chunk.backward(microbatch, upstream)?,
+                    _ => chunk.backward_input(microbatch, upstream)?,
                 };
-                let targets = batch.filter(|_| after.is_none()).map(|b| Targets { ids: b.targets });
-                match held.chunk.forward(microbatch, input, targets, share as f32)? {
-                    ChunkOutput::Activation(activation) => {
-                        self.put(Value::Activation { chunk: chunk_id, microbatch }, activation);
-                    }
-                    ChunkOutput::Loss(loss) => {
-                        if !loss.is_finite() {
-                            return Err(RunError::NotFinite { step, microbatch, loss });
-                        }
-                        lock(&self.outcome).loss += loss * share;
-                    }
+                if let Some(found) = found.filter(|_| before.is_some()) {
+                    self.put(gradient(chunk_id), found);
                 }
             }
-            Pass::Backward => {
-                let upstream = after.map(|chunk| self.take(Value::Gradient { chunk, microbatch }));
-                if let Some(gradient) = held.chunk.backward(microbatch, upstream)? {
-                    self.put(Value::Gradient { chunk: chunk_id, microbatch }, gradient);
-                }
+            Pass::BackwardWeight => self.held(chunk_id).chunk.backward_weight(microbatch)?,
+            Pass::Adjoint | Pass::DoubleBackward | Pass::Update => {
+                return Err(RunError::Setup(format!(
+                    "this build trains with first-order objectives and one optimizer step a batch; \
+                     the schedule has a pass of another sort ({}): use another kind of schedule",
+                    pass.word()
+                )));
             }
         }
         Ok(())
+    }
+
+    /// Runs a forward. A chunk that recomputes keeps its input and no graph.
+    fn forward(
+        &self,
+        chunk_id: ChunkId,
+        microbatch: MicrobatchId,
+        step: u64,
+    ) -> Result<(), RunError> {
+        let schedule = self.job.schedule.schedule();
+        let own = Value::Activation { chunk: chunk_id, microbatch };
+        let before = schedule.neighbors(chunk_id, microbatch).0;
+        let source = before.map(|chunk| Value::Activation { chunk, microbatch });
+        let (input, targets) = self.input(chunk_id, microbatch, source, step);
+        let mut held = self.held(chunk_id);
+        let output = if schedule.chunks[chunk_id.idx()].recompute {
+            if let ChunkInput::Activation(kept) = &input {
+                self.put(Value::Input { chunk: chunk_id, microbatch }, kept.clone());
+            }
+            held.chunk.evaluate(input, targets)?
+        } else {
+            held.chunk.forward(microbatch, input, targets, self.share() as f32)?
+        };
+        match output {
+            ChunkOutput::Activation(activation) => self.put(own, activation),
+            ChunkOutput::Loss(loss) if !loss.is_finite() => {
+                return Err(RunError::NotFinite { step, microbatch, loss });
+            }
+            ChunkOutput::Loss(loss) => lock(&self.outcome).loss += loss * self.share(),
+        }
+        Ok(())
+    }
+
+    /// What enters a chunk, which is `value` unless the chunk is the first and takes tokens; and
+    /// its targets, if it is the last.
+    fn input(
+        &self,
+        chunk: ChunkId,
+        microbatch: MicrobatchId,
+        value: Option<Value>,
+        step: u64,
+    ) -> (ChunkInput, Option<Targets>) {
+        let (before, after) = self.job.schedule.schedule().neighbors(chunk, microbatch);
+        let batch = (before.is_none() || after.is_none()).then(|| {
+            let size = u64::from(self.job.microbatch_size);
+            let first = step * self.job.global_batch() + u64::from(microbatch.0) * size;
+            self.job.tokens.batch(&self.job.order(), first, size as usize)
+        });
+        let targets = batch.as_ref().filter(|_| after.is_none());
+        let targets = targets.map(|batch| Targets { ids: batch.targets.clone() });
+        let input = match (value, batch) {
+            (None, Some(batch)) => ChunkInput::Tokens {
+                ids: batch.tokens,
+                batch: batch.batch,
+                sequence: batch.sequence,
+            },
+            (value, _) => {
+                let value = value.expect("a chunk with one before it has an activation");
+                ChunkInput::Activation(self.take(value))
+            }
+        };
+        (input, targets)
+    }
+
+    /// A micro-batch's share of the global batch.
+    fn share(&self) -> f64 {
+        1.0 / f64::from(self.job.n_microbatches())
     }
 
     fn send(&self, id: TransferId, step: u64) -> Result<(), RunError> {
@@ -327,6 +395,16 @@ impl Device {
 
     fn put(&self, value: Value, activation: Activation) {
         lock(&self.values).insert(value, activation);
+    }
+
+    /// Gives a kept input its name on the other side of the link to the host; a first chunk keeps
+    /// none, for its tokens are always at hand. The device is emulated on its host, so nothing
+    /// moves: only the books see it leave and return.
+    fn rename(&self, from: Value, to: Value) {
+        let mut values = lock(&self.values);
+        if let Some(kept) = values.remove(&from) {
+            values.insert(to, kept);
+        }
     }
 
     fn take(&self, value: Value) -> Activation {

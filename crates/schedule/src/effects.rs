@@ -3,7 +3,7 @@
 use crate::op::{Op, Pass};
 use crate::tables::{CollectiveKind, Schedule};
 use crate::value::Value;
-use cavalcade_units::DeviceId;
+use cavalcade_units::{ChunkId, DeviceId, MicrobatchId};
 
 /// How an op touches a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,10 +69,24 @@ impl Op {
     /// forward          reads params, consumes the activation before it; writes stash, activation
     /// backward         reads params, consumes stash and the gradient after it; writes the
     ///                  gradient of its input, accumulates parameter gradients
+    ///   its input part    all but the parameter gradients; writes the deferred part
+    ///   its weight part   consumes the deferred part, accumulates parameter gradients
     /// send, recv       consumes on one device, writes on the other
     /// sum of gradients updates the bucket's gradients of every holder
     /// gradient norm    reads all parameter gradients, writes the norm
     /// optimizer step   consumes gradients and norm; updates params and optimizer state
+    ///
+    /// recomputed       forward writes the kept input in place of the stash;
+    /// chunk            recompute consumes it, reads params, writes the stash
+    /// offload          consumes the kept input, writes the offloaded one; prefetch the reverse
+    ///
+    /// second order     adjoint: reads params and stash, consumes the adjoint after it; writes
+    ///                  its own adjoint and its stash. Double backward: consumes that stash and the
+    ///                  tangent before it, reads params and stash; writes tangent and deferred
+    ///                  part, accumulates parameter gradients. Backward consumes the deferred part
+    ///
+    /// without a flush  forward reads params and writes stashed weights, which the backward
+    ///                  consumes in place of reading params; update: as the optimizer step
     /// ```
     pub(crate) fn effects(
         self,
@@ -83,33 +97,19 @@ impl Op {
         let schedule = index.schedule;
         let mut on = |access, value| touch(Effect { access, value });
         match self {
-            Self::Compute { pass: Pass::Forward, chunk, microbatch } => {
-                let (before, after) = schedule.neighbors(chunk, microbatch);
-                on(Access::Read, Value::Params { chunk });
-                if let Some(chunk) = before {
-                    on(Access::Consume, Value::Activation { chunk, microbatch });
-                }
-                on(Access::Write, Value::Stash { chunk, microbatch });
-                if after.is_some() {
-                    on(Access::Write, Value::Activation { chunk, microbatch });
-                }
-            }
-            Self::Compute { pass: Pass::Backward, chunk, microbatch } => {
-                let (before, after) = schedule.neighbors(chunk, microbatch);
-                on(Access::Read, Value::Params { chunk });
-                on(Access::Consume, Value::Stash { chunk, microbatch });
-                if let Some(chunk) = after {
-                    on(Access::Consume, Value::Gradient { chunk, microbatch });
-                }
-                if before.is_some() {
-                    on(Access::Write, Value::Gradient { chunk, microbatch });
-                }
-                for &grad in &index.grads[chunk.idx()] {
-                    on(Access::Accumulate, grad);
-                }
+            Self::Compute { pass, chunk, microbatch } => {
+                pass.effects(index, chunk, microbatch, &mut on);
             }
             Self::Send(id) => on(Access::Consume, schedule.transfers[id.idx()].value),
             Self::Recv(id) => on(Access::Write, schedule.transfers[id.idx()].value),
+            Self::Offload { chunk, microbatch } => {
+                on(Access::Consume, Value::Input { chunk, microbatch });
+                on(Access::Write, Value::Offloaded { chunk, microbatch });
+            }
+            Self::Prefetch { chunk, microbatch } => {
+                on(Access::Consume, Value::Offloaded { chunk, microbatch });
+                on(Access::Write, Value::Input { chunk, microbatch });
+            }
             Self::Collective(id) => match schedule.collectives[id.idx()].kind {
                 CollectiveKind::SumGradients(bucket) => {
                     for &chunk in &schedule.buckets[bucket.idx()].holders {
@@ -134,6 +134,105 @@ impl Op {
                 if index.clips {
                     on(Access::Consume, Value::GradNorm);
                 }
+                on(Access::Update, Value::Params { chunk });
+                on(Access::Update, Value::OptState { chunk });
+            }
+        }
+    }
+}
+
+impl Pass {
+    /// What a pass of `chunk` over `microbatch` does to values: the part of [`Op::effects`] for
+    /// passes.
+    fn effects(
+        self,
+        index: &EffectsIndex<'_>,
+        chunk: ChunkId,
+        microbatch: MicrobatchId,
+        on: &mut dyn FnMut(Access, Value),
+    ) {
+        let schedule = index.schedule;
+        let (before, after) = schedule.neighbors(chunk, microbatch);
+        let stash = Value::Stash { chunk, microbatch };
+        let input = Value::Input { chunk, microbatch };
+        let deferred = Value::Deferred { chunk, microbatch };
+        let adjoint_stash = Value::AdjointStash { chunk, microbatch };
+        let weights = match schedule.staleness {
+            Some(_) => Value::WeightStash { chunk, microbatch },
+            None => Value::Params { chunk },
+        };
+        let accumulate = |on: &mut dyn FnMut(Access, Value)| {
+            index.grads[chunk.idx()].iter().for_each(|&grad| on(Access::Accumulate, grad));
+        };
+        match self {
+            Self::Forward => {
+                on(Access::Read, Value::Params { chunk });
+                if schedule.staleness.is_some() {
+                    on(Access::Write, weights);
+                }
+                if let Some(chunk) = before {
+                    on(Access::Consume, Value::Activation { chunk, microbatch });
+                }
+                let is_recomputed = schedule.chunks[chunk.idx()].recompute;
+                on(Access::Write, if is_recomputed { input } else { stash });
+                if after.is_some() {
+                    on(Access::Write, Value::Activation { chunk, microbatch });
+                }
+            }
+            Self::Recompute => {
+                on(Access::Read, weights);
+                on(Access::Consume, input);
+                on(Access::Write, stash);
+            }
+            Self::Adjoint => {
+                on(Access::Read, weights);
+                on(Access::Read, stash);
+                if let Some(chunk) = after {
+                    on(Access::Consume, Value::Adjoint { chunk, microbatch });
+                }
+                on(Access::Write, adjoint_stash);
+                if before.is_some() {
+                    on(Access::Write, Value::Adjoint { chunk, microbatch });
+                }
+            }
+            Self::DoubleBackward => {
+                on(Access::Read, weights);
+                on(Access::Read, stash);
+                on(Access::Consume, adjoint_stash);
+                if let Some(chunk) = before {
+                    on(Access::Consume, Value::Tangent { chunk, microbatch });
+                }
+                on(Access::Write, deferred);
+                if after.is_some() {
+                    on(Access::Write, Value::Tangent { chunk, microbatch });
+                }
+                accumulate(on);
+            }
+            Self::Backward | Self::BackwardInput => {
+                let last_use = schedule.staleness.map_or(Access::Read, |_| Access::Consume);
+                on(last_use, weights);
+                on(Access::Consume, stash);
+                if let Some(chunk) = after {
+                    on(Access::Consume, Value::Gradient { chunk, microbatch });
+                }
+                if before.is_some() {
+                    on(Access::Write, Value::Gradient { chunk, microbatch });
+                }
+                if self == Self::BackwardInput {
+                    on(Access::Write, deferred);
+                } else {
+                    if schedule.second_order {
+                        on(Access::Consume, deferred);
+                    }
+                    accumulate(on);
+                }
+            }
+            Self::BackwardWeight => {
+                on(Access::Consume, deferred);
+                accumulate(on);
+            }
+            Self::Update => {
+                index.grads[chunk.idx()].iter().for_each(|&grad| on(Access::Consume, grad));
                 on(Access::Update, Value::Params { chunk });
                 on(Access::Update, Value::OptState { chunk });
             }

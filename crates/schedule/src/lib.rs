@@ -31,10 +31,10 @@ pub use check::{ActionId, CheckError, CheckedSchedule, LaneIdx, MemoryModel, che
 pub use effects::{Access, Effect};
 pub use generators::{Kind, LayoutError, Shape, UnknownKind, WarmUp, fits, generate};
 pub use op::{Lane, Op, Pass};
-pub use order::{ComputeOrder, Layout, Pipeline, Stage};
+pub use order::{ComputeOrder, Layout, Pipeline, Stage, StageTicks, Ticks};
 pub use passes::{Options, build};
 pub use tables::{
     Bucket, BucketId, Chunk, Collective, CollectiveKind, ParamUnit, Schedule, Tie, Transfer,
 };
 pub use text::TextError;
-pub use value::Value;
+pub use value::{Direction, Value};

@@ -21,6 +21,21 @@ pub enum Op {
     Recv(TransferId),
     /// Take part in a collective.
     Collective(CollectiveId),
+    /// Move what a recomputed chunk keeps of a micro-batch from the device to its host.
+    Offload {
+        /// The chunk.
+        chunk: ChunkId,
+        /// The micro-batch.
+        microbatch: MicrobatchId,
+    },
+    /// Move it back. It starts no earlier than the pass before it in the list has ended: at once
+    /// after the offload it would save nothing.
+    Prefetch {
+        /// The chunk.
+        chunk: ChunkId,
+        /// The micro-batch.
+        microbatch: MicrobatchId,
+    },
     /// Turn a chunk's gradients into new parameters.
     OptimizerStep {
         /// Whose parameters.
@@ -29,12 +44,70 @@ pub enum Op {
 }
 
 /// A pass of a chunk over a micro-batch.
+///
+/// A step takes each chunk of a micro-batch's path through a forward and a backward, whole or in
+/// its two parts. What else it takes depends on the schedule: see [`Schedule`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Pass {
     /// Inputs to outputs, keeping what the backward needs.
     Forward,
+    /// The forward once more, of a chunk that kept its input alone.
+    Recompute,
+    /// Gradient of the output by the input, as part of the objective (a force is one of an
+    /// energy): from the last chunk to the first.
+    Adjoint,
+    /// Backward of the adjoint pass: from the first chunk to the last.
+    DoubleBackward,
     /// Output gradients to input gradients and parameter gradients.
     Backward,
+    /// Output gradients to input gradients, keeping what the parameter gradients need.
+    BackwardInput,
+    /// What was kept to parameter gradients.
+    BackwardWeight,
+    /// The micro-batch's gradients to new parameters, in a schedule without a flush.
+    Update,
+}
+
+impl Pass {
+    /// All passes.
+    pub const ALL: [Self; 8] = [
+        Self::Forward,
+        Self::Recompute,
+        Self::Adjoint,
+        Self::DoubleBackward,
+        Self::Backward,
+        Self::BackwardInput,
+        Self::BackwardWeight,
+        Self::Update,
+    ];
+
+    /// Its letter in the text form.
+    pub fn letter(self) -> char {
+        match self {
+            Self::Forward => 'F',
+            Self::Recompute => 'X',
+            Self::Adjoint => 'J',
+            Self::DoubleBackward => 'K',
+            Self::Backward => 'B',
+            Self::BackwardInput => 'I',
+            Self::BackwardWeight => 'W',
+            Self::Update => 'U',
+        }
+    }
+
+    /// Its name in messages and pictures.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Forward => "forward",
+            Self::Recompute => "recompute",
+            Self::Adjoint => "adjoint",
+            Self::DoubleBackward => "double backward",
+            Self::Backward => "backward",
+            Self::BackwardInput => "backward input",
+            Self::BackwardWeight => "backward weight",
+            Self::Update => "update",
+        }
+    }
 }
 
 /// Where an op runs: ops on one lane of a device run in list order, lanes overlap.
@@ -51,6 +124,10 @@ pub enum Lane {
     FromPeer(DeviceId),
     /// Collectives of one group.
     Group(GroupId),
+    /// Values that leave for the device's host.
+    ToHost,
+    /// Values that come back from it.
+    FromHost,
 }
 
 impl Op {
@@ -64,6 +141,8 @@ impl Op {
             Self::Send(id) => Lane::ToPeer(schedule.transfers[id.idx()].to),
             Self::Recv(id) => Lane::FromPeer(schedule.transfers[id.idx()].from),
             Self::Collective(id) => Lane::Group(schedule.collectives[id.idx()].group),
+            Self::Offload { .. } => Lane::ToHost,
+            Self::Prefetch { .. } => Lane::FromHost,
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::generators::Shape;
 use crate::op::Pass;
 use crate::tables::{Chunk, Tie};
 use cavalcade_units::{ChunkId, DeviceId, MicrobatchId};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// What a generator is told: which devices form which pipelines over which layers.
@@ -18,6 +18,44 @@ pub struct Layout {
     pub ties: Vec<Tie>,
     /// The replicas.
     pub pipelines: Vec<Pipeline>,
+    /// How long passes and messages take, for kinds that weigh one order against another; none if
+    /// all passes of all stages take as long and messages take no time.
+    pub ticks: Option<Ticks>,
+}
+
+/// Durations in ticks of any length: only their ratios matter.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ticks {
+    /// By pipeline and stage.
+    pub stages: Vec<Vec<StageTicks>>,
+    /// From device to device, from the end of a pass until its message has arrived; pairs that are
+    /// not listed take none.
+    pub delays: BTreeMap<(DeviceId, DeviceId), u64>,
+}
+
+/// Durations of one stage's passes over one micro-batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StageTicks {
+    /// Its forward.
+    pub forward: u64,
+    /// The input part of its backward.
+    pub backward_input: u64,
+    /// The weight part.
+    pub backward_weight: u64,
+}
+
+impl Layout {
+    /// Durations of a stage's passes: by [`Self::ticks`], or one each.
+    pub fn stage_ticks(&self, pipeline: usize, stage: usize) -> StageTicks {
+        let even = StageTicks { forward: 1, backward_input: 1, backward_weight: 1 };
+        self.ticks.as_ref().map_or(even, |ticks| ticks.stages[pipeline][stage])
+    }
+
+    /// From the end of a pass on one device until its message is on another.
+    pub fn delay(&self, from: DeviceId, to: DeviceId) -> u64 {
+        let delay = |ticks: &Ticks| ticks.delays.get(&(from, to)).copied();
+        self.ticks.as_ref().and_then(delay).unwrap_or(0)
+    }
 }
 
 /// One replica of the model.
@@ -53,6 +91,20 @@ pub struct Stage {
 /// One pass of one chunk over one micro-batch.
 pub(crate) type ComputeOp = (Pass, ChunkId, MicrobatchId);
 
+/// Most micro-batches between their forward and the end of their backward, in one chunk's `passes`.
+pub(crate) fn most_in_flight(passes: impl IntoIterator<Item = Pass>) -> u32 {
+    let (mut now, mut most) = (0u32, 0);
+    for pass in passes {
+        match pass {
+            Pass::Forward => now += 1,
+            Pass::Backward | Pass::BackwardWeight => now -= 1,
+            _ => {}
+        }
+        most = most.max(now);
+    }
+    most
+}
+
 /// Chunks, paths, and for each device its passes in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ComputeOrder {
@@ -63,6 +115,10 @@ pub struct ComputeOrder {
     pub(crate) paths: Vec<Vec<ChunkId>>,
     pub(crate) microbatches: Vec<u32>,
     pub(crate) programs: Vec<Vec<ComputeOp>>,
+    /// See [`crate::Schedule`], as the two after it.
+    pub(crate) staleness: Option<u32>,
+    pub(crate) detours: Option<u32>,
+    pub(crate) second_order: bool,
 }
 
 impl ComputeOrder {
@@ -77,13 +133,20 @@ impl ComputeOrder {
             paths: Vec::new(),
             microbatches: Vec::new(),
             programs: vec![Vec::new(); layout.n_devices as usize],
+            staleness: None,
+            detours: None,
+            second_order: false,
         };
         for (path_idx, pipeline) in layout.pipelines.iter().enumerate() {
             let first = order.chunks.len();
             let path = first..first + pipeline.stages.len();
             order.paths.push(path.map(ChunkId::from_idx).collect());
             let chunks = pipeline.stages.iter();
-            let chunks = chunks.map(|s| Chunk { device: s.device, layers: s.layers.clone() });
+            let chunks = chunks.map(|stage| Chunk {
+                device: stage.device,
+                layers: stage.layers.clone(),
+                recompute: false,
+            });
             order.chunks.extend(chunks);
             let paths = std::iter::repeat_n(path_idx as u32, pipeline.microbatches as usize);
             order.microbatches.extend(paths);

@@ -1,7 +1,7 @@
 //! The schedule itself: tables that say what ids mean, and one program a device.
 
 use crate::op::Op;
-use crate::value::Value;
+use crate::value::{Direction, Value};
 use cavalcade_units::{ChunkId, DeviceId, GroupId, MicrobatchId};
 use std::ops::Range;
 
@@ -14,6 +14,19 @@ pub struct Schedule {
     pub name: String,
     /// Layers of the model: every path covers `0..n_layers`.
     pub n_layers: u32,
+    /// How many equal copies of all that the tables hold there are, each on devices of its own,
+    /// less one: gradients are summed over all of them, and one stands for all.
+    pub more_replicas: u32,
+    /// For a step with a flush, none: one optimizer step a chunk at the end. Without a flush, the
+    /// local staleness: a micro-batch's forward on a chunk may lack the updates of that many
+    /// micro-batches before it on its path; each is followed by an update of its own.
+    pub staleness: Option<u32>,
+    /// Most layers that a path may leave out, and leave to visit the others in any order but for
+    /// the first chunk and the last; none if every path visits all layers in order.
+    pub detours: Option<u32>,
+    /// Whether the objective holds gradients by the input: every chunk of a path then has an
+    /// adjoint and a double backward between its forward and its backward.
+    pub second_order: bool,
     /// Parameters that several layers share.
     pub ties: Vec<Tie>,
     /// All chunks on all devices.
@@ -48,6 +61,8 @@ pub struct Chunk {
     pub device: DeviceId,
     /// Its layers.
     pub layers: Range<u32>,
+    /// Whether it keeps its input alone and runs the forward once more before the backward.
+    pub recompute: bool,
 }
 
 /// Index of a [`Bucket`].
@@ -122,6 +137,17 @@ impl Schedule {
         (at.checked_sub(1).map(|i| path[i]), path.get(at + 1).copied())
     }
 
+    /// The chunk that needs `value`, if it goes from chunk to chunk and its maker has a neighbor
+    /// there.
+    pub fn reader_of(&self, value: Value) -> Option<ChunkId> {
+        let (maker, microbatch, direction) = value.message()?;
+        let (before, after) = self.neighbors(maker, microbatch);
+        match direction {
+            Direction::Down => after,
+            Direction::Up => before,
+        }
+    }
+
     /// The chunks that `device` holds, ascending.
     pub fn chunks_on(&self, device: DeviceId) -> impl Iterator<Item = ChunkId> {
         self.chunks
@@ -138,6 +164,12 @@ impl Schedule {
             .enumerate()
             .filter(move |(_, bucket)| bucket.holders.contains(&chunk))
             .map(|(idx, _)| BucketId(idx as u32))
+    }
+
+    /// Whether the gradients of a bucket are summed over several copies before the optimizer step.
+    pub fn is_summed(&self, bucket: BucketId) -> bool {
+        let has_copies = self.buckets[bucket.idx()].holders.len() > 1 || self.more_replicas > 0;
+        has_copies && self.staleness.is_none()
     }
 
     /// Whether the gradient is clipped by its norm before the optimizer.

@@ -28,6 +28,58 @@ pub enum Value {
         /// The micro-batch.
         microbatch: MicrobatchId,
     },
+    /// What a chunk that recomputes keeps of its forward: the input.
+    Input {
+        /// The chunk.
+        chunk: ChunkId,
+        /// The micro-batch.
+        microbatch: MicrobatchId,
+    },
+    /// The same on the device's host.
+    Offloaded {
+        /// The chunk.
+        chunk: ChunkId,
+        /// The micro-batch.
+        microbatch: MicrobatchId,
+    },
+    /// What the first part of a backward leaves for the second: after an input backward what the
+    /// parameter gradients need; after a double backward the gradients of what the forward kept.
+    Deferred {
+        /// The chunk.
+        chunk: ChunkId,
+        /// The micro-batch.
+        microbatch: MicrobatchId,
+    },
+    /// The parameters as a micro-batch's forward used them, in a schedule without a flush.
+    WeightStash {
+        /// The chunk.
+        chunk: ChunkId,
+        /// The micro-batch.
+        microbatch: MicrobatchId,
+    },
+    /// The gradient of the model's output by `chunk`'s input: what its adjoint pass puts out for
+    /// the chunk before it.
+    Adjoint {
+        /// The producer.
+        chunk: ChunkId,
+        /// The micro-batch.
+        microbatch: MicrobatchId,
+    },
+    /// What `chunk`'s adjoint pass keeps for its double backward.
+    AdjointStash {
+        /// The chunk.
+        chunk: ChunkId,
+        /// The micro-batch.
+        microbatch: MicrobatchId,
+    },
+    /// The gradient of the objective by the adjoint that entered `chunk`: what its double backward
+    /// puts out for the chunk after it.
+    Tangent {
+        /// The producer.
+        chunk: ChunkId,
+        /// The micro-batch.
+        microbatch: MicrobatchId,
+    },
     /// The chunk's parameters. There from the beginning.
     Params {
         /// The chunk.
@@ -49,7 +101,30 @@ pub enum Value {
     GradNorm,
 }
 
+/// To which neighbor on a micro-batch's path a value goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// To the chunk after its maker.
+    Down,
+    /// To the chunk before its maker.
+    Up,
+}
+
 impl Value {
+    /// The maker, the micro-batch and the direction of a value that goes from chunk to chunk; none
+    /// for a value that stays on its device.
+    pub fn message(self) -> Option<(ChunkId, MicrobatchId, Direction)> {
+        match self {
+            Self::Activation { chunk, microbatch } | Self::Tangent { chunk, microbatch } => {
+                Some((chunk, microbatch, Direction::Down))
+            }
+            Self::Gradient { chunk, microbatch } | Self::Adjoint { chunk, microbatch } => {
+                Some((chunk, microbatch, Direction::Up))
+            }
+            _ => None,
+        }
+    }
+
     /// The chunk of a value that is there before the first op and stays after the last; none
     /// for a value that comes and goes within a step.
     pub fn persistent_chunk(self) -> Option<ChunkId> {
@@ -62,16 +137,20 @@ impl Value {
 
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut of = |what: &str, chunk: &ChunkId, microbatch: &MicrobatchId| {
+            write!(f, "the {what} of chunk {chunk}, micro-batch {microbatch}")
+        };
         match self {
-            Self::Activation { chunk, microbatch } => {
-                write!(f, "the activation of chunk {chunk}, micro-batch {microbatch}")
-            }
-            Self::Gradient { chunk, microbatch } => {
-                write!(f, "the input gradient of chunk {chunk}, micro-batch {microbatch}")
-            }
-            Self::Stash { chunk, microbatch } => {
-                write!(f, "the stash of chunk {chunk}, micro-batch {microbatch}")
-            }
+            Self::Activation { chunk, microbatch } => of("activation", chunk, microbatch),
+            Self::Gradient { chunk, microbatch } => of("input gradient", chunk, microbatch),
+            Self::Stash { chunk, microbatch } => of("stash", chunk, microbatch),
+            Self::Input { chunk, microbatch } => of("kept input", chunk, microbatch),
+            Self::Offloaded { chunk, microbatch } => of("offloaded input", chunk, microbatch),
+            Self::Deferred { chunk, microbatch } => of("deferred part", chunk, microbatch),
+            Self::WeightStash { chunk, microbatch } => of("stashed weights", chunk, microbatch),
+            Self::Adjoint { chunk, microbatch } => of("adjoint", chunk, microbatch),
+            Self::AdjointStash { chunk, microbatch } => of("adjoint stash", chunk, microbatch),
+            Self::Tangent { chunk, microbatch } => of("tangent", chunk, microbatch),
             Self::Params { chunk } => write!(f, "the parameters of chunk {chunk}"),
             Self::ParamGrad { chunk, bucket } => {
                 write!(f, "the parameter gradients of chunk {chunk}, bucket {}", bucket.0)

@@ -2,11 +2,17 @@
 //! matters: the schedule still finishes with every pass, sum and step done once.
 
 use cavalcade_schedule::{
-    Kind, Layout, Op, Options, Pipeline, Schedule, Stage, Tie, WarmUp, build, check,
+    ActionId, CheckedSchedule, Kind, Layout, Op, Options, Pipeline, Schedule, Stage, Tie, WarmUp,
+    build, check,
 };
-use cavalcade_units::DeviceId;
+use cavalcade_units::{ChunkId, DeviceId};
+use std::collections::BTreeSet;
 
 fn schedule(kind: Kind) -> Schedule {
+    schedule_with(kind, Options::default())
+}
+
+fn schedule_with(kind: Kind, options: Options) -> Schedule {
     let stage = |device, layers| Stage { device: DeviceId(device), layers };
     let first = Pipeline { stages: vec![stage(0, 0..5)], microbatches: 2 };
     let three = |devices: [u32; 3], microbatches| {
@@ -25,31 +31,52 @@ fn schedule(kind: Kind) -> Schedule {
             folded.stages.extend([stage(1, 3..4), stage(2, 4..5)]);
             vec![first, folded]
         }
+        Kind::ZbV => {
+            let mut folded = two([1, 2], 1, 5);
+            folded.stages[1].layers = 1..3;
+            folded.stages.extend([stage(2, 3..4), stage(1, 4..5)]);
+            vec![folded]
+        }
         Kind::Chimera => vec![two([0, 1], 2, 3), two([1, 0], 3, 2)],
         _ => vec![first, three([1, 2, 3], 4)],
     };
     let ties = vec![Tie { layers: vec![0, 4] }];
-    let layout = Layout { n_layers: 5, n_devices: 4, ties, pipelines };
+    let layout = Layout { n_layers: 5, n_devices: 4, ties, pipelines, ticks: None };
     let order = cavalcade_schedule::generate(kind, &layout).expect("it fits");
-    build(order, Options { clip_gradients: true })
+    build(order, &Options { clip_gradients: true, ..options })
 }
 
-fn mutants(mutate: impl Fn(&mut Vec<Op>, usize) -> bool) -> Vec<Schedule> {
-    let mut mutants = Vec::new();
+/// A schedule of every kind, and 1F1B after every optional pass.
+fn schedules() -> Vec<Schedule> {
     let b = Kind::Dapple { policy: WarmUp::B, most: 4 };
     let geo = Kind::Geo { cut: 1, extra: 1 };
-    for kind in Kind::ALL.into_iter().chain([b, geo]) {
-        let whole = schedule(kind);
-        for device_idx in 0..whole.programs.len() {
-            for op_idx in 0..whole.programs[device_idx].len() {
-                let mut mutant = whole.clone();
-                if mutate(&mut mutant.programs[device_idx], op_idx) {
-                    mutants.push(mutant);
-                }
+    let mut schedules: Vec<_> = Kind::ALL.into_iter().chain([b, geo]).map(schedule).collect();
+    let recompute = vec![ChunkId(0), ChunkId(1), ChunkId(2)];
+    for options in [
+        Options { split_backward: true, ..Options::default() },
+        Options { recompute: recompute.clone(), ..Options::default() },
+        Options { recompute, offload: Some(1), split_backward: true, ..Options::default() },
+    ] {
+        schedules.push(schedule_with(Kind::OneFOneB, options));
+    }
+    schedules
+}
+
+fn mutants_of(whole: &Schedule, mutate: &dyn Fn(&mut Vec<Op>, usize) -> bool) -> Vec<Schedule> {
+    let mut mutants = Vec::new();
+    for device_idx in 0..whole.programs.len() {
+        for op_idx in 0..whole.programs[device_idx].len() {
+            let mut mutant = whole.clone();
+            if mutate(&mut mutant.programs[device_idx], op_idx) {
+                mutants.push(mutant);
             }
         }
     }
     mutants
+}
+
+fn mutants(mutate: impl Fn(&mut Vec<Op>, usize) -> bool) -> Vec<Schedule> {
+    schedules().iter().flat_map(|whole| mutants_of(whole, &mutate)).collect()
 }
 
 #[test]
@@ -72,25 +99,38 @@ fn doubling_any_op_is_caught() {
     }
 }
 
-/// A swap of neighbors that passes the check moved a transfer, or exchanged two passes that do
-/// not depend on each other; a pass never moves past the sum or the step that must follow it.
+/// Every life of every value, with the ops that touch it: what a schedule computes, whatever the
+/// order in which it does so.
+fn meaning(checked: &CheckedSchedule) -> BTreeSet<(String, Vec<String>)> {
+    let mut touched_by = vec![Vec::new(); checked.n_instances()];
+    for action in (0..checked.n_actions() as u32).map(ActionId) {
+        for &instance in checked.touched(action) {
+            let device = checked.device_of(action);
+            touched_by[instance as usize].push(format!("{device} {}", checked.op(action)));
+        }
+    }
+    let lives = touched_by.into_iter().enumerate().map(|(idx, mut ops)| {
+        ops.sort_unstable();
+        (checked.instance(idx as u32).0.to_string(), ops)
+    });
+    lives.collect()
+}
+
+/// A swap of neighbors that passes the check leaves what every op works on as it was.
 #[test]
 fn swapping_neighbors_is_caught_or_harmless() {
-    let swapped = mutants(|program, at| {
-        let other = at + 1;
-        if other < program.len() {
-            program.swap(at, other);
-        }
-        other < program.len()
-    });
-    for mutant in swapped {
-        let Ok(checked) = check(mutant, None) else { continue };
-        for program in checked.schedule().programs.iter().filter(|p| !p.is_empty()) {
-            let last_backward = program.iter().rposition(|op| matches!(op, Op::Compute { .. }));
-            let first_end = program
-                .iter()
-                .position(|op| matches!(op, Op::Collective(_) | Op::OptimizerStep { .. }));
-            assert!(last_backward < first_end, "{program:?}");
+    for whole in schedules() {
+        let expected = meaning(&check(whole.clone(), None).expect("it is sound"));
+        let swapped = mutants_of(&whole, &|program, at| {
+            let other = at + 1;
+            if other < program.len() {
+                program.swap(at, other);
+            }
+            other < program.len()
+        });
+        for mutant in swapped {
+            let Ok(checked) = check(mutant, None) else { continue };
+            assert_eq!(meaning(&checked), expected, "{}", whole.name);
         }
     }
 }

@@ -9,7 +9,10 @@ use cavalcade_units::{Bytes, ChunkId, DeviceId};
 use proptest::prelude::*;
 
 fn schedule(kind: Kind, layout: &Layout, clip_gradients: bool) -> Schedule {
-    build(generate(kind, layout).expect("it fits"), Options { clip_gradients })
+    build(
+        generate(kind, layout).expect("it fits"),
+        &Options { clip_gradients, ..Options::default() },
+    )
 }
 
 /// Every stash of one chunk one byte, nothing else: the bound is then the number of its
@@ -18,7 +21,9 @@ struct StashOf(ChunkId);
 
 impl MemoryModel for StashOf {
     fn bytes(&self, _: DeviceId, value: Value) -> Bytes {
-        Bytes(u64::from(matches!(value, Value::Stash { chunk, .. } if chunk == self.0)))
+        let is_kept = matches!(value, Value::Stash { chunk, .. } | Value::Deferred { chunk, .. }
+            if chunk == self.0);
+        Bytes(u64::from(is_kept))
     }
     fn workspace(&self, _: DeviceId, _: Op) -> Bytes {
         Bytes::ZERO

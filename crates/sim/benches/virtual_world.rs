@@ -49,7 +49,8 @@ fn replicas(n_pipelines: u32, n_stages: u32, microbatches: u32) -> CheckedSchedu
         pipelines: (0..n_pipelines).map(pipeline).collect(),
     };
     let order = generate(Kind::OneFOneB, &layout).expect("one stage a device");
-    check(build(order, Options { clip_gradients: true }), None).expect("1F1B is sound")
+    check(build(order, &Options { clip_gradients: true, ..Options::default() }), None)
+        .expect("1F1B is sound")
 }
 
 fn virtual_world(criterion: &mut Criterion) {

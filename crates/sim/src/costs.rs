@@ -27,6 +27,12 @@ pub trait Costs: MemoryModel {
     /// How long a pass or an optimizer step takes on `device`.
     fn compute(&self, device: DeviceId, op: Op) -> Nanos;
 
+    /// How long an offload or a prefetch keeps the link between `device` and its host busy.
+    fn to_host(&self, device: DeviceId, op: Op) -> Nanos {
+        let _ = (device, op);
+        Nanos::ZERO
+    }
+
     /// The link over which `from` sends to `to`.
     fn link(&self, from: DeviceId, to: DeviceId) -> LinkCost;
 

@@ -123,6 +123,10 @@ impl<C: Costs> World for VirtualWorld<'_, C> {
                 let cost = self.costs.compute(action.device, action.op);
                 self.end_at(action.id, start + cost);
             }
+            Op::Offload { .. } | Op::Prefetch { .. } => {
+                let cost = self.costs.to_host(action.device, action.op);
+                self.end_at(action.id, start + cost);
+            }
             Op::Send(id) => self.send(action, id.idx(), start),
             Op::Recv(id) => self.receive(action.id, id.idx(), start),
             Op::Collective(id) => {

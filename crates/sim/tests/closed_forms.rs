@@ -31,12 +31,14 @@ impl TestCosts {
 impl MemoryModel for TestCosts {
     fn bytes(&self, _: DeviceId, value: Value) -> Bytes {
         match value {
-            Value::Stash { chunk, .. } => Bytes(self.scaled(100, &[1, u64::from(chunk.0)])),
-            Value::Activation { .. } | Value::Gradient { .. } => Bytes(10),
+            Value::Stash { chunk, .. } | Value::Deferred { chunk, .. } => {
+                Bytes(self.scaled(100, &[1, u64::from(chunk.0)]))
+            }
             Value::Params { .. } => Bytes(50),
             Value::OptState { .. } => Bytes(100),
             Value::ParamGrad { .. } => Bytes(50),
             Value::GradNorm => Bytes(8),
+            _ => Bytes(10),
         }
     }
     fn workspace(&self, _: DeviceId, op: Op) -> Bytes {
@@ -54,7 +56,7 @@ impl Costs for TestCosts {
             Op::Compute { pass: Pass::Forward, chunk, .. } => {
                 self.scaled(self.forward, &[2, device, u64::from(chunk.0)])
             }
-            Op::Compute { pass: Pass::Backward, chunk, microbatch } => {
+            Op::Compute { chunk, microbatch, .. } => {
                 let parts = [3, device, u64::from(chunk.0), u64::from(microbatch.0)];
                 self.scaled(self.backward, &parts)
             }
@@ -77,7 +79,7 @@ impl Costs for TestCosts {
 
 fn straight(kind: Kind, n_stages: u32, microbatches: u32) -> CheckedSchedule {
     let order = generate(kind, &Layout::even(kind, n_stages, 1, microbatches)).expect("it fits");
-    check(build(order, Options { clip_gradients: false }), None).expect("it is sound")
+    check(build(order, &Options::default()), None).expect("it is sound")
 }
 
 #[test]
@@ -134,8 +136,8 @@ fn critical_path(schedule: &CheckedSchedule, costs: &TestCosts, trace: &Trace) -
 proptest! {
     #[test]
     fn any_costs_keep_the_bounds((kind, layout) in cases(3), seed: u64, clip: bool) {
-        let options = Options { clip_gradients: clip };
-        let schedule = check(build(generate(kind, &layout).unwrap(), options), None).unwrap();
+        let options = Options { clip_gradients: clip, ..Options::default() };
+        let schedule = check(build(generate(kind, &layout).unwrap(), &options), None).unwrap();
         let costs = TestCosts { forward: 1000, backward: 2000, seed: Some(seed) };
         let devices: Vec<_> = (0..schedule.n_devices()).map(DeviceId::from_idx).collect();
         let mut world = VirtualWorld::new(&schedule, &costs, vec![Nanos::ZERO; devices.len()]);

@@ -40,6 +40,8 @@ impl Costs for Equal {
         Nanos(match op {
             Op::Compute { pass: Pass::Forward, .. } => self.forward,
             Op::Compute { pass: Pass::Backward, .. } => self.backward,
+            Op::Compute { pass: Pass::BackwardInput, .. } => self.backward / 2,
+            Op::Compute { pass: Pass::BackwardWeight, .. } => self.backward - self.backward / 2,
             _ => 0,
         })
     }
@@ -61,7 +63,7 @@ const TIMES: [(u64, u64); 4] = [(1000, 2000), (1000, 1000), (700, 1900), (2000, 
 
 fn schedule(kind: Kind, p: u32, v: u32, m: u32) -> CheckedSchedule {
     let order = generate(kind, &Layout::even(kind, p, v, m)).expect("it fits");
-    check(build(order, Options { clip_gradients: false }), None).expect("it is sound")
+    check(build(order, &Options::default()), None).expect("it is sound")
 }
 
 /// One step and the stashes that each device keeps at most.

@@ -32,7 +32,23 @@ fn kinds() -> impl Strategy<Value = Kind> {
 /// `layout` changed to the form that `kind` needs.
 fn fitted(kind: Kind, mut layout: Layout, choice: u32) -> Layout {
     match kind {
-        Kind::GPipe | Kind::OneFOneB | Kind::Dapple { .. } | Kind::Geo { .. } => {}
+        Kind::GPipe
+        | Kind::OneFOneB
+        | Kind::Dapple { .. }
+        | Kind::Geo { .. }
+        | Kind::ZbH1
+        | Kind::ZbH2 => {}
+        Kind::ZbV => {
+            let pipelines = std::mem::take(&mut layout.pipelines);
+            for pipeline in pipelines {
+                let mut pipeline = evened(pipeline, &mut layout);
+                let n_stages = pipeline.stages.len();
+                for idx in n_stages / 2..n_stages {
+                    pipeline.stages[idx].device = pipeline.stages[n_stages - 1 - idx].device;
+                }
+                layout.pipelines.push(pipeline);
+            }
+        }
         Kind::Interleaved => layout.pipelines.iter_mut().for_each(|p| fold(p, choice as usize)),
         Kind::Chimera => {
             let pipelines = std::mem::take(&mut layout.pipelines);
@@ -101,5 +117,5 @@ fn layout(n_layers: u32, is_tied: bool, pipelines: Vec<(Vec<u32>, u32)>) -> Layo
     let pipelines = pipelines.into_iter().map(&mut pipeline).collect();
     let is_tied = is_tied && n_layers > 1;
     let ties = is_tied.then(|| Tie { layers: vec![0, n_layers - 1] }).into_iter().collect();
-    Layout { n_layers, n_devices, ties, pipelines }
+    Layout { n_layers, n_devices, ties, pipelines, ticks: None }
 }

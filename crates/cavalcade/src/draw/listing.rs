@@ -4,7 +4,6 @@ use super::{passes, percent, short, span};
 use crate::report::{chrome_trace, timeline};
 use crate::schedule_study::ScheduleStudy;
 use cavalcade_cluster::{Cluster, Device};
-use cavalcade_schedule::Pass;
 use serde_json::{Value, json};
 use std::fmt::Write;
 
@@ -43,7 +42,7 @@ pub fn schedule_json(study: &ScheduleStudy) -> Value {
         let path = &schedule.paths[schedule.microbatches[drawn.microbatch.idx()] as usize];
         json!({
             "device": drawn.device.0,
-            "pass": match drawn.pass { Pass::Forward => "forward", Pass::Backward => "backward" },
+            "pass": drawn.pass.word(),
             "chunk": drawn.chunk.0,
             "stage": path.iter().position(|&chunk| chunk == drawn.chunk),
             "microbatch": drawn.microbatch.0,

@@ -17,7 +17,7 @@ use super::{Drawn, passes, percent, short, span, unit};
 use crate::schedule_study::{ScheduleStudy, StudyError};
 use cavalcade_schedule::{Op, Pass};
 use cavalcade_units::{ChunkId, DeviceId, Nanos};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
 
 /// More passes cannot be told apart.
@@ -216,7 +216,8 @@ impl<'a> Picture<'a> {
             0 | 1 => ", by chunk of the device",
             _ => ", by pipeline",
         };
-        for (pass, word) in [(Pass::Forward, "forward"), (Pass::Backward, "backward")] {
+        let used: BTreeSet<Pass> = passes(self.study).map(|drawn| drawn.pass).collect();
+        for pass in Pass::ALL.into_iter().filter(|pass| used.contains(pass)) {
             for idx in 0..n_chunks.min(12) {
                 let (fill, _) = colors::of(pass, idx, n_chunks);
                 self.put(format_args!(
@@ -224,7 +225,7 @@ impl<'a> Picture<'a> {
                 ));
                 x += 18.0;
             }
-            let word = format!("{word}{by}");
+            let word = format!("{}{by}", pass.word());
             self.text((x + 6.0, y + 11.0), "facts", &word);
             x += 24.0 + 6.4 * word.len() as f64;
         }
@@ -322,7 +323,9 @@ mod tests {
     }
 
     fn swatches(kind: Kind) -> usize {
-        if matches!(kind, Kind::Interleaved | Kind::Chimera) { 4 } else { 2 }
+        let n_passes = if matches!(kind, Kind::ZbH1 | Kind::ZbH2 | Kind::ZbV) { 3 } else { 2 };
+        let has_two = matches!(kind, Kind::Interleaved | Kind::Chimera | Kind::ZbV);
+        if has_two { 2 * n_passes } else { n_passes }
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 use cavalcade_cluster::Cluster;
 use cavalcade_engine::Trace;
-use cavalcade_schedule::{CheckedSchedule, Lane, Op, Pass};
+use cavalcade_schedule::{CheckedSchedule, Lane, Op};
 use cavalcade_units::DeviceId;
 use serde_json::{Value, json};
 
@@ -74,13 +74,16 @@ fn lane_name(lane: Lane, cluster: &Cluster) -> String {
         Lane::ToPeer(peer) => format!("to {}", name(peer)),
         Lane::FromPeer(peer) => format!("from {}", name(peer)),
         Lane::Group(group) => format!("group {group}"),
+        Lane::ToHost => "to host".to_owned(),
+        Lane::FromHost => "from host".to_owned(),
     }
 }
 
 fn category(op: Op) -> &'static str {
     match op {
-        Op::Compute { pass: Pass::Forward, .. } => "forward",
-        Op::Compute { pass: Pass::Backward, .. } => "backward",
+        Op::Compute { pass, .. } => pass.word(),
+        Op::Offload { .. } => "offload",
+        Op::Prefetch { .. } => "prefetch",
         Op::Send(_) => "send",
         Op::Recv(_) => "receive",
         Op::Collective(_) => "collective",

@@ -6,8 +6,9 @@
 //! ```
 //!
 //! Digits are forward passes, letters backward passes (both by the last digit of the micro-batch:
-//! `3` forward and `d` backward of micro-batch 3 or 13), `#` collectives, `+` the optimizer, `.`
-//! idle.
+//! `3` forward and `d` backward of micro-batch 3 or 13), capitals weight gradients that come apart
+//! from the rest of their backward, `~` recomputation, `#` collectives, `+` the optimizer, `.` idle;
+//! of second-order objectives, `k` to `t` adjoints and `K` to `T` their backwards.
 
 use cavalcade_cluster::Cluster;
 use cavalcade_engine::Trace;
@@ -48,16 +49,20 @@ pub fn timeline(
 }
 
 fn mark(op: Op) -> Option<char> {
-    let last_digit = |microbatch: u32| (microbatch % 10) as u8;
-    match op {
-        Op::Compute { pass: Pass::Forward, microbatch, .. } => {
-            Some(char::from(b'0' + last_digit(microbatch.0)))
-        }
-        Op::Compute { pass: Pass::Backward, microbatch, .. } => {
-            Some(char::from(b'a' + last_digit(microbatch.0)))
-        }
-        Op::Collective(_) => Some('#'),
-        Op::OptimizerStep { .. } => Some('+'),
-        Op::Send(_) | Op::Recv(_) => None,
-    }
+    let (pass, microbatch) = match op {
+        Op::Compute { pass, microbatch, .. } => (pass, microbatch),
+        Op::Collective(_) => return Some('#'),
+        Op::OptimizerStep { .. } => return Some('+'),
+        Op::Send(_) | Op::Recv(_) | Op::Offload { .. } | Op::Prefetch { .. } => return None,
+    };
+    let first = match pass {
+        Pass::Forward => b'0',
+        Pass::Backward | Pass::BackwardInput => b'a',
+        Pass::BackwardWeight => b'A',
+        Pass::Adjoint => b'k',
+        Pass::DoubleBackward => b'K',
+        Pass::Recompute => return Some('~'),
+        Pass::Update => return Some('+'),
+    };
+    Some(char::from(first + (microbatch.0 % 10) as u8))
 }

@@ -15,7 +15,8 @@ const CHUNKS: u64 = 2;
 pub(crate) fn run(arguments: &Schedule) -> Result<u8> {
     let times = StageTimes {
         forward: span("--forward", &arguments.forward)?,
-        backward: span("--backward", &arguments.backward)?,
+        backward_input: span("--backward-input", &arguments.backward_input)?,
+        backward_weight: span("--backward-weight", &arguments.backward_weight)?,
         link: span("--link", &arguments.link)?,
     };
     if arguments.kind != "file" && arguments.input.is_some() {

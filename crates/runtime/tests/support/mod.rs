@@ -52,8 +52,8 @@ impl Case {
         let (pipelines, n_devices) = self.pipelines(model.n_layers());
         let plan =
             Plan::new(pipelines, 2, self.kind, model.n_layers(), n_devices).expect("it is legal");
-        let options = Options { clip_gradients: self.clip_norm.is_some() };
-        let schedule = lower(&plan, &model, n_devices, options);
+        let options = Options { clip_gradients: self.clip_norm.is_some(), ..Options::default() };
+        let schedule = lower(&plan, &model, n_devices, &options);
         let costs = OpCosts::new(&schedule, &model, &profile(&model), &cluster(n_devices));
         Job {
             settings: Settings {

@@ -1,6 +1,6 @@
 //! Nothing dropped and nothing done twice: layers, passes, transfers, gradient sums, steps.
 
-use super::error::{CheckError, pass_word};
+use super::error::CheckError;
 use crate::op::{Op, Pass};
 use crate::tables::{BucketId, CollectiveKind, ParamUnit, Schedule};
 use cavalcade_units::{ChunkId, DeviceId};
@@ -14,6 +14,10 @@ pub(super) fn check(schedule: &Schedule) -> Result<(), CheckError> {
 
 fn paths(schedule: &Schedule) -> Result<(), CheckError> {
     for (path_idx, path) in schedule.paths.iter().enumerate() {
+        if let Some(most) = schedule.detours {
+            detour(schedule, path_idx, most)?;
+            continue;
+        }
         let mut expected = 0;
         for &chunk in path {
             let layers = &schedule.chunks[chunk.idx()].layers;
@@ -30,6 +34,29 @@ fn paths(schedule: &Schedule) -> Result<(), CheckError> {
     Ok(())
 }
 
+/// A path that may leave out `most` layers and change their order.
+fn detour(schedule: &Schedule, path: usize, most: u32) -> Result<(), CheckError> {
+    let fault = |problem: String| Err(CheckError::Detour { path, problem });
+    let layers_of = |chunk: &ChunkId| schedule.chunks[chunk.idx()].layers.clone();
+    let chunks = &schedule.paths[path];
+    let mut seen = vec![false; schedule.n_layers as usize];
+    for layer in chunks.iter().flat_map(layers_of) {
+        if std::mem::replace(&mut seen[layer as usize], true) {
+            return fault(format!("layer {layer} is visited twice; a path visits a layer once"));
+        }
+    }
+    let n_skipped = seen.iter().filter(|&&is_seen| !is_seen).count();
+    if n_skipped > most as usize {
+        return fault(format!("{n_skipped} layers are left out; the plan allows {most}"));
+    }
+    let begins = chunks.first().is_some_and(|chunk| layers_of(chunk).start == 0);
+    let ends = chunks.last().is_some_and(|chunk| layers_of(chunk).end == schedule.n_layers);
+    match begins && ends {
+        true => Ok(()),
+        false => fault("it must begin with the first layer and end with the last".to_owned()),
+    }
+}
+
 fn gap(schedule: &Schedule, path: usize, chunk: ChunkId, expected: u32) -> CheckError {
     let layers = schedule.chunks.get(chunk.idx()).map_or(0..0, |c| c.layers.clone());
     CheckError::Layers {
@@ -44,46 +71,51 @@ fn gap(schedule: &Schedule, path: usize, chunk: ChunkId, expected: u32) -> Check
 
 /// Every op that the tables call for is in the programs exactly once.
 fn counts(schedule: &Schedule) -> Result<(), CheckError> {
-    let mut found: HashMap<(DeviceId, Op), usize> = HashMap::with_capacity(schedule.n_ops());
+    let mut found: Found = HashMap::with_capacity(schedule.n_ops());
     for (device_idx, program) in schedule.programs.iter().enumerate() {
         for &op in program {
             *found.entry((DeviceId::from_idx(device_idx), op)).or_default() += 1;
         }
     }
-    let mut once = |device: DeviceId, op: Op, what: &dyn Fn() -> String| match found
-        .remove(&(device, op))
-        .unwrap_or(0)
-    {
-        1 => Ok(()),
-        found => Err(CheckError::Count { what: what(), found, expected: 1 }),
-    };
     for (microbatch_idx, &path) in schedule.microbatches.iter().enumerate() {
         let microbatch = cavalcade_units::MicrobatchId::from_idx(microbatch_idx);
         for &chunk in &schedule.paths[path as usize] {
             let device = schedule.chunks[chunk.idx()].device;
-            for pass in [Pass::Forward, Pass::Backward] {
-                once(device, Op::Compute { pass, chunk, microbatch }, &|| {
-                    let pass = pass_word(pass);
+            let op = |pass| Op::Compute { pass, chunk, microbatch };
+            let parts = [Pass::BackwardInput, Pass::BackwardWeight];
+            let is_split = parts.into_iter().any(|pass| found.contains_key(&(device, op(pass))));
+            for pass in passes(schedule, chunk, is_split) {
+                once(&mut found, device, op(pass), &|| {
+                    let pass = pass.word();
                     format!("the {pass} of chunk {chunk} for micro-batch {microbatch}")
                 })?;
+            }
+            let moves = [Op::Offload { chunk, microbatch }, Op::Prefetch { chunk, microbatch }];
+            if moves.iter().any(|&op| found.contains_key(&(device, op))) {
+                let name = format!("of chunk {chunk} for micro-batch {microbatch}");
+                once(&mut found, device, moves[0], &|| format!("the offload {name}"))?;
+                once(&mut found, device, moves[1], &|| format!("the prefetch {name}"))?;
             }
         }
     }
     for (idx, transfer) in schedule.transfers.iter().enumerate() {
         let id = cavalcade_units::TransferId::from_idx(idx);
-        once(transfer.from, Op::Send(id), &|| format!("the send of transfer {id}"))?;
-        once(transfer.to, Op::Recv(id), &|| format!("the receive of transfer {id}"))?;
+        once(&mut found, transfer.from, Op::Send(id), &|| format!("the send of transfer {id}"))?;
+        once(&mut found, transfer.to, Op::Recv(id), &|| format!("the receive of transfer {id}"))?;
     }
     for (idx, collective) in schedule.collectives.iter().enumerate() {
         let id = cavalcade_units::CollectiveId::from_idx(idx);
         for &device in &schedule.groups[collective.group.idx()] {
-            once(device, Op::Collective(id), &|| format!("collective {id} on device {device}"))?;
+            once(&mut found, device, Op::Collective(id), &|| {
+                format!("collective {id} on device {device}")
+            })?;
         }
     }
-    for (idx, chunk) in schedule.chunks.iter().enumerate() {
+    let stepping = if schedule.staleness.is_none() { &schedule.chunks[..] } else { &[] };
+    for (idx, chunk) in stepping.iter().enumerate() {
         let id = ChunkId::from_idx(idx);
         let step = Op::OptimizerStep { chunk: id };
-        once(chunk.device, step, &|| format!("the optimizer step of chunk {id}"))?;
+        once(&mut found, chunk.device, step, &|| format!("the optimizer step of chunk {id}"))?;
     }
     match found.iter().min_by_key(|((device, op), _)| (*device, op.to_string())) {
         None => Ok(()),
@@ -92,6 +124,35 @@ fn counts(schedule: &Schedule) -> Result<(), CheckError> {
             Err(CheckError::Count { what, found, expected: 0 })
         }
     }
+}
+
+type Found = HashMap<(DeviceId, Op), usize>;
+
+/// Takes an op that must be there once off the list of what was found.
+fn once(
+    found: &mut Found,
+    device: DeviceId,
+    op: Op,
+    what: &dyn Fn() -> String,
+) -> Result<(), CheckError> {
+    match found.remove(&(device, op)).unwrap_or(0) {
+        1 => Ok(()),
+        found => Err(CheckError::Count { what: what(), found, expected: 1 }),
+    }
+}
+
+/// The passes that a chunk takes over each micro-batch whose path visits it.
+fn passes(schedule: &Schedule, chunk: ChunkId, is_split: bool) -> impl Iterator<Item = Pass> {
+    let recomputes = schedule.chunks[chunk.idx()].recompute;
+    let (second_order, is_flushless) = (schedule.second_order, schedule.staleness.is_some());
+    Pass::ALL.into_iter().filter(move |pass| match pass {
+        Pass::Forward => true,
+        Pass::Recompute => recomputes,
+        Pass::Adjoint | Pass::DoubleBackward => second_order,
+        Pass::Backward => !is_split,
+        Pass::BackwardInput | Pass::BackwardWeight => is_split,
+        Pass::Update => is_flushless,
+    })
 }
 
 /// Buckets split the parameters such that every copy is found, and every copy gets the sum.
@@ -156,7 +217,7 @@ fn sums(schedule: &Schedule, bucket: usize) -> Result<(), CheckError> {
     let is_sum = |c: &&crate::tables::Collective| c.kind == wanted;
     let sums: Vec<_> = schedule.collectives.iter().filter(is_sum).collect();
     let holders = &schedule.buckets[bucket].holders;
-    let expected = usize::from(holders.len() > 1);
+    let expected = usize::from(schedule.is_summed(BucketId(bucket as u32)));
     if sums.len() != expected {
         let what = format!("the sum of the gradients of bucket {bucket}");
         return Err(CheckError::Count { what, found: sums.len(), expected });

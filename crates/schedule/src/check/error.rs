@@ -1,6 +1,6 @@
 //! What can be wrong with a schedule.
 
-use crate::op::{Op, Pass};
+use crate::op::Op;
 use cavalcade_units::{Bytes, DeviceId};
 use thiserror::Error;
 
@@ -79,6 +79,27 @@ pub enum CheckError {
         /// The gradient.
         value: String,
     },
+    /// A forward in a schedule without a flush would use weights that are too old.
+    #[error(
+        "{place} uses weights without the update of micro-batch {missing}; the schedule's \
+         staleness {bound} allows to lack the last {bound} before it at most"
+    )]
+    Stale {
+        /// Device and op.
+        place: String,
+        /// The latest micro-batch whose update must be there and is not.
+        missing: u32,
+        /// How many may be lacking.
+        bound: u32,
+    },
+    /// A path with detours begins or ends elsewhere, visits a layer twice, or skips too many.
+    #[error("path {path}: {problem}")]
+    Detour {
+        /// Index of the path.
+        path: usize,
+        /// What is wrong.
+        problem: String,
+    },
     /// A value is made and never used.
     #[error("device {device}: {value} is made and nothing consumes it")]
     NeverConsumed {
@@ -113,12 +134,4 @@ pub enum CheckError {
 /// An op at its place, for messages.
 pub(super) fn place(device: DeviceId, op_idx: usize, op: Op) -> String {
     format!("device {device}, op {op_idx} ({op})")
-}
-
-/// A pass in words.
-pub(super) fn pass_word(pass: Pass) -> &'static str {
-    match pass {
-        Pass::Forward => "forward",
-        Pass::Backward => "backward",
-    }
 }

@@ -47,7 +47,10 @@ impl Graph {
                     Op::Send(id) => ends[id.idx()].0 = action,
                     Op::Recv(id) => ends[id.idx()].1 = action,
                     Op::Collective(id) => members[id.idx()].push(action),
-                    Op::Compute { .. } | Op::OptimizerStep { .. } => {}
+                    Op::Compute { .. }
+                    | Op::OptimizerStep { .. }
+                    | Op::Offload { .. }
+                    | Op::Prefetch { .. } => {}
                 }
             }
         }

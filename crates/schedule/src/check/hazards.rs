@@ -7,11 +7,13 @@
 //! read after write      an op needs what the nearest earlier op made
 //! write after read      an op that changes a value waits for those that read the old one
 //! ```
+//!
+//! A prefetch also waits for the pass before it: see [`Op::Prefetch`].
 
 use super::error::{CheckError, place};
 use super::{ActionId, LaneIdx};
 use crate::effects::{Access, EffectsIndex};
-use crate::op::Lane;
+use crate::op::{Lane, Op};
 use crate::tables::Schedule;
 use crate::value::Value;
 use cavalcade_units::DeviceId;
@@ -76,6 +78,11 @@ impl DeviceHazards {
             // latest is waiting for all before it.
             let mut waits: Vec<Option<ActionId>> = vec![None; lanes.len()];
             waits[lane_idx] = Some(last_on_lane[lane_idx]).filter(|&last| last != action);
+            if let (Op::Prefetch { .. }, Some(compute)) =
+                (op, lanes.iter().position(|&lane| lane == Lane::Compute))
+            {
+                waits[compute] = Some(last_on_lane[compute]);
+            }
             effects.clear();
             op.effects(index, device, &mut |effect| effects.push(effect));
             for effect in &effects {

@@ -2,7 +2,7 @@
 //!
 //! In this order: every id names something and every op is on its chunk's device (`shape`);
 //! every layer of every micro-batch once, every transfer with both ends, every gradient whole
-//! (`coverage`); every value made before it is used and used before it is lost (`hazards`); no
+//! (`coverage`); no weights older than the schedule says (`staleness`); every value made before it is used and used before it is lost (`hazards`); no
 //! cycle (`graph`); and, if sizes and capacities are given, memory bounded whatever the timing
 //! (`memory`).
 
@@ -12,6 +12,7 @@ mod graph;
 mod hazards;
 mod memory;
 mod shape;
+mod staleness;
 
 pub use error::CheckError;
 pub use memory::MemoryModel;
@@ -62,6 +63,7 @@ pub fn check(
 ) -> Result<CheckedSchedule, CheckError> {
     shape::check(&schedule)?;
     coverage::check(&schedule)?;
+    staleness::check(&schedule)?;
     let index = crate::effects::EffectsIndex::new(&schedule);
     let mut first_action = vec![0u32];
     let mut lanes = Vec::new();

@@ -3,7 +3,6 @@
 use super::error::{CheckError, place};
 use crate::op::Op;
 use crate::tables::{CollectiveKind, ParamUnit, Schedule};
-use crate::value::Value;
 use cavalcade_units::{ChunkId, DeviceId, MicrobatchId};
 
 pub(super) fn check(schedule: &Schedule) -> Result<(), CheckError> {
@@ -68,14 +67,11 @@ fn tables(schedule: &Schedule) -> Result<(), String> {
         if transfer.from == transfer.to {
             return Err(format!("transfer {idx} has both ends on device {}", transfer.from));
         }
-        match transfer.value {
-            Value::Activation { chunk: c, microbatch }
-            | Value::Gradient { chunk: c, microbatch } => {
-                chunk(c)?;
-                known(&schedule.microbatches, microbatch.idx(), "micro-batch")?;
-            }
-            other => return Err(format!("transfer {idx} moves {other}, which never travels")),
-        }
+        let Some((maker, microbatch, _)) = transfer.value.message() else {
+            return Err(format!("transfer {idx} moves {}, which never travels", transfer.value));
+        };
+        chunk(maker)?;
+        known(&schedule.microbatches, microbatch.idx(), "micro-batch")?;
     }
     for group in &schedule.groups {
         group.iter().try_for_each(|&d| device(d))?;
@@ -125,6 +121,15 @@ fn placement(schedule: &Schedule, device: DeviceId, op: Op) -> Result<(), String
             }
         }
         Op::OptimizerStep { chunk } => own_chunk(chunk),
+        Op::Offload { chunk, microbatch } | Op::Prefetch { chunk, microbatch } => {
+            own_chunk(chunk)?;
+            known(&schedule.microbatches, microbatch.idx(), "micro-batch")?;
+            if schedule.chunks[chunk.idx()].recompute {
+                on_path(schedule, chunk, microbatch)
+            } else {
+                Err(format!("chunk {chunk} does not recompute, so it keeps no input to move"))
+            }
+        }
     }
 }
 

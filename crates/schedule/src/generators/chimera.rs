@@ -53,10 +53,7 @@ fn slot(pass: Pass, stage_idx: u32, n_stages: u32, microbatch: u32) -> u64 {
     let unit_len = n_stages / 2;
     let (unit, within) = (microbatch / unit_len, microbatch % unit_len);
     let start = 2 * n_stages * unit + 2 * within;
-    match pass {
-        Pass::Forward => start + stage_idx,
-        Pass::Backward => start + 2 * n_stages - 1 - stage_idx,
-    }
+    if pass == Pass::Forward { start + stage_idx } else { start + 2 * n_stages - 1 - stage_idx }
 }
 
 /// Most stashes that a stage keeps of the micro-batches of its direction: those of one unit, or as

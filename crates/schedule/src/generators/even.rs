@@ -6,14 +6,19 @@ use cavalcade_units::DeviceId;
 
 impl Layout {
     /// One model over `n_devices` equal devices as `kind` has it: one layer a stage, `n_chunks`
-    /// stages a device if interleaved; two pipelines, each with half of the micro-batches (the
+    /// stages a device if interleaved, two there and back for ZB-V; two pipelines, each with half of the micro-batches (the
     /// first with one more of an odd number), for Chimera.
     pub fn even(kind: Kind, n_devices: u32, n_chunks: u32, microbatches: u32) -> Self {
-        let n_rounds = if kind == Kind::Interleaved { n_chunks } else { 1 };
+        let n_rounds = match kind {
+            Kind::Interleaved => n_chunks,
+            Kind::ZbV => 2,
+            _ => 1,
+        };
         let n_layers = n_devices * n_rounds;
         let pipeline = |is_up: bool, microbatches: u32| {
             let device = |layer: u32| match is_up {
                 true => n_devices - 1 - layer,
+                false if kind == Kind::ZbV => layer.min(n_layers - 1 - layer),
                 false => layer % n_devices,
             };
             let stage = |layer| Stage { device: DeviceId(device(layer)), layers: layer..layer + 1 };
@@ -26,6 +31,6 @@ impl Layout {
             }
             _ => vec![pipeline(false, microbatches)],
         };
-        Self { n_layers, n_devices, ties: Vec::new(), pipelines }
+        Self { n_layers, n_devices, ties: Vec::new(), pipelines, ticks: None }
     }
 }

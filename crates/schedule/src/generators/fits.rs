@@ -58,6 +58,20 @@ pub enum LayoutError {
         /// Its devices.
         n_devices: usize,
     },
+    /// The stages of a pipeline do not go over its devices and back.
+    #[error(
+        "pipeline {pipeline} goes over its devices and back, so it has two stages for each device \
+         and lists the devices of the first half in the opposite order in the second; stage \
+         {stage} is on device {device}"
+    )]
+    NotFolded {
+        /// The pipeline.
+        pipeline: usize,
+        /// The first stage out of place; the last one if their number is odd.
+        stage: usize,
+        /// Its device.
+        device: DeviceId,
+    },
     /// A pipeline without one in the other direction.
     #[error(
         "chimera runs pipelines in pairs, one in each direction over the same devices; there are \
@@ -97,7 +111,12 @@ pub fn fits(kind: Kind, pipelines: &[Pipeline]) -> Result<(), LayoutError> {
         return Err(LayoutError::Empty { pipeline });
     }
     match kind {
-        Kind::GPipe | Kind::OneFOneB | Kind::Dapple { .. } | Kind::Geo { .. } => {
+        Kind::GPipe
+        | Kind::OneFOneB
+        | Kind::Dapple { .. }
+        | Kind::Geo { .. }
+        | Kind::ZbH1
+        | Kind::ZbH2 => {
             let stages = pipelines.iter().map(|p| &p.stages[..]).enumerate();
             distinct(stages)
         }
@@ -107,6 +126,13 @@ pub fn fits(kind: Kind, pipelines: &[Pipeline]) -> Result<(), LayoutError> {
                 rounds.push((idx, round(idx, &pipeline.stages)?));
             }
             distinct(rounds.into_iter())
+        }
+        Kind::ZbV => {
+            let mut halves = Vec::new();
+            for (idx, pipeline) in pipelines.iter().enumerate() {
+                halves.push((idx, half(idx, &pipeline.stages)?));
+            }
+            distinct(halves.into_iter())
         }
         Kind::Chimera => {
             for (idx, pair) in pipelines.chunks(2).enumerate() {
@@ -147,6 +173,21 @@ fn round(pipeline: usize, stages: &[Stage]) -> Result<&[Stage], LayoutError> {
         Ok(&stages[..n_devices])
     } else {
         Err(LayoutError::BrokenRound { pipeline, n_stages: stages.len(), n_devices })
+    }
+}
+
+/// The stages of the way there of a pipeline that goes over its devices and back.
+fn half(pipeline: usize, stages: &[Stage]) -> Result<&[Stage], LayoutError> {
+    let n_devices = stages.len() / 2;
+    let opposite = |stage: usize| stages.len() - 1 - stage;
+    let mut second = n_devices..stages.len();
+    match second.find(|&at| opposite(at) == at || stages[at].device != stages[opposite(at)].device)
+    {
+        None => Ok(&stages[..n_devices]),
+        Some(stage) => {
+            let device = stages[stage].device;
+            Err(LayoutError::NotFolded { pipeline, stage, device })
+        }
     }
 }
 

@@ -20,7 +20,7 @@
 
 use crate::generators::Kind;
 use crate::op::Pass;
-use crate::order::{ComputeOrder, Layout};
+use crate::order::{ComputeOrder, Layout, most_in_flight};
 
 pub(super) fn order(layout: &Layout) -> ComputeOrder {
     let mut order = ComputeOrder::without_passes(Kind::Interleaved.to_string(), layout);
@@ -76,14 +76,7 @@ fn groups(n_devices: u32, n_microbatches: u32) -> Vec<std::ops::Range<u32>> {
 /// Most stashes that `stage_idx` keeps at once.
 pub(super) fn in_flight(stage_idx: u32, n_stages: u32, n_devices: u32, n_microbatches: u32) -> u32 {
     let own_chunk = stage_idx / n_devices;
-    let (mut now, mut most) = (0u32, 0);
     let passes = passes(stage_idx % n_devices, n_devices, n_stages / n_devices, n_microbatches);
-    for (pass, ..) in passes.into_iter().filter(|(_, chunk, _)| *chunk == own_chunk) {
-        match pass {
-            Pass::Forward => now += 1,
-            Pass::Backward => now -= 1,
-        }
-        most = most.max(now);
-    }
-    most
+    let own = passes.into_iter().filter(|(_, chunk, _)| *chunk == own_chunk);
+    most_in_flight(own.map(|(pass, ..)| pass))
 }

@@ -1,6 +1,7 @@
 //! The kinds of schedule: their words, and how many micro-batches each keeps in flight.
 
-use super::{WarmUp, chimera, interleaved, one_f_one_b};
+use super::{WarmUp, chimera, interleaved, one_f_one_b, zb_v, zero_bubble};
+use crate::order::most_in_flight;
 use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
@@ -30,6 +31,12 @@ pub enum Kind {
     Interleaved,
     /// Two pipelines in opposite directions (Chimera, Li and Hoefler 2021).
     Chimera,
+    /// 1F1B whose weight gradients fill the end of the step (ZB-H1, Qi et al. 2024).
+    ZbH1,
+    /// The same with twice the micro-batches in flight and next to no idle time (ZB-H2).
+    ZbH2,
+    /// Two chunks a device, down the devices and up again (ZB-V, Qi et al. 2024).
+    ZbV,
 }
 
 /// A pipeline as its schedule sees it.
@@ -45,18 +52,26 @@ pub struct Shape {
 
 impl Kind {
     /// Every kind that needs no numbers, in the order in which they are listed to people.
-    pub const ALL: [Self; 4] = [Self::GPipe, Self::OneFOneB, Self::Interleaved, Self::Chimera];
+    pub const ALL: [Self; 7] = [
+        Self::GPipe,
+        Self::OneFOneB,
+        Self::Interleaved,
+        Self::Chimera,
+        Self::ZbH1,
+        Self::ZbH2,
+        Self::ZbV,
+    ];
 
     /// What [`FromStr`] takes: capitals stand for numbers.
-    pub const FORMS: &str =
-        "gpipe, 1f1b, 1f1b:aN, 1f1b:b, 1f1b:bN, geo:CUT+N, interleaved, chimera";
+    pub const FORMS: &str = "gpipe, 1f1b, 1f1b:aN, 1f1b:b, 1f1b:bN, geo:CUT+N, interleaved, chimera, zb-h1, zb-h2, zb-v";
 
     /// Whether a device may serve several stages.
     pub fn shares_devices(self) -> bool {
-        matches!(self, Self::Interleaved | Self::Chimera)
+        matches!(self, Self::Interleaved | Self::Chimera | Self::ZbV)
     }
 
-    /// Most micro-batches that stage `stage_idx` of a pipeline keeps a stash of at once.
+    /// Most micro-batches that stage `stage_idx` of a pipeline keeps at once, from their forward to
+    /// the end of their backward.
     ///
     /// # Panics
     /// If the pipeline has no such stage.
@@ -72,6 +87,17 @@ impl Kind {
                 interleaved::in_flight(stage_idx, n_stages, n_devices, n_microbatches)
             }
             Self::Chimera => chimera::in_flight(stage_idx, n_stages, n_microbatches),
+            Self::ZbH1 | Self::ZbH2 => {
+                let passes = zero_bubble::passes(self, stage_idx, n_stages, n_microbatches);
+                most_in_flight(passes.into_iter().map(|(pass, _)| pass))
+            }
+            Self::ZbV => {
+                let rank = stage_idx.min(n_stages - 1 - stage_idx);
+                let own = usize::from(rank != stage_idx);
+                let passes = zb_v::passes(rank, n_devices, n_microbatches);
+                let own = passes.into_iter().filter(|&(_, chunk, _)| chunk == own);
+                most_in_flight(own.map(|(pass, ..)| pass))
+            }
         }
     }
 }
@@ -87,6 +113,9 @@ impl fmt::Display for Kind {
             Self::Geo { cut, extra } => f.pad(&format!("geo:{cut}+{extra}")),
             Self::Interleaved => f.pad("interleaved"),
             Self::Chimera => f.pad("chimera"),
+            Self::ZbH1 => f.pad("zb-h1"),
+            Self::ZbH2 => f.pad("zb-h2"),
+            Self::ZbV => f.pad("zb-v"),
         }
     }
 }
@@ -142,7 +171,7 @@ mod tests {
         {
             word.parse::<Kind>().unwrap_err();
         }
-        expect_test::expect!["`zigzag` is not a kind of schedule; the kinds are gpipe, 1f1b, 1f1b:aN, 1f1b:b, 1f1b:bN, geo:CUT+N, interleaved, chimera"]
+        expect_test::expect!["`zigzag` is not a kind of schedule; the kinds are gpipe, 1f1b, 1f1b:aN, 1f1b:b, 1f1b:bN, geo:CUT+N, interleaved, chimera, zb-h1, zb-h2, zb-v"]
             .assert_eq(&"zigzag".parse::<Kind>().unwrap_err().to_string());
     }
 }

@@ -7,6 +7,8 @@ mod gpipe;
 mod interleaved;
 mod kind;
 mod one_f_one_b;
+mod zb_v;
+mod zero_bubble;
 
 pub use fits::{LayoutError, fits};
 pub use kind::{Kind, Shape, UnknownKind};
@@ -25,16 +27,19 @@ pub fn generate(kind: Kind, layout: &Layout) -> Result<ComputeOrder, LayoutError
         Kind::OneFOneB | Kind::Dapple { .. } | Kind::Geo { .. } => one_f_one_b::order(kind, layout),
         Kind::Interleaved => interleaved::order(layout),
         Kind::Chimera => chimera::order(layout),
+        Kind::ZbH1 | Kind::ZbH2 => zero_bubble::order(kind, layout),
+        Kind::ZbV => zb_v::order(layout),
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::{Kind, WarmUp, generate};
-    use crate::{ComputeOrder, Layout, Options, Pass, build, check};
+    use crate::order::most_in_flight;
+    use crate::{ComputeOrder, Layout, Options, build, check};
     use std::fmt::Write;
 
-    const KINDS: [Kind; 8] = [
+    const KINDS: [Kind; 11] = [
         Kind::GPipe,
         Kind::OneFOneB,
         Kind::Dapple { policy: WarmUp::A, most: 3 },
@@ -43,6 +48,9 @@ mod tests {
         Kind::Geo { cut: 2, extra: 3 },
         Kind::Interleaved,
         Kind::Chimera,
+        Kind::ZbH1,
+        Kind::ZbH2,
+        Kind::ZbV,
     ];
 
     /// The passes of every device, without transfers and the end of the step; chunks are named
@@ -52,7 +60,7 @@ mod tests {
         let mut text = String::new();
         for program in &order.programs {
             for &(pass, chunk, microbatch) in program {
-                let letter = if pass == Pass::Forward { 'F' } else { 'B' };
+                let letter = pass.letter();
                 let chunk = if is_one_each { String::new() } else { chunk.to_string() };
                 write!(text, "{chunk}{letter}{microbatch} ").unwrap();
             }
@@ -86,16 +94,11 @@ mod tests {
                 let Ok(order) = generate(kind, &layout) else { continue };
                 for (pipeline, path) in layout.pipelines.iter().zip(&order.paths) {
                     for (stage_idx, &own) in path.iter().enumerate() {
-                        let (mut now, mut most) = (0i64, 0);
-                        for (pass, chunk, _) in order.programs.iter().flatten() {
-                            if *chunk == own {
-                                now += if *pass == Pass::Forward { 1 } else { -1 };
-                                most = most.max(now);
-                            }
-                        }
+                        let of_chunk = order.programs.iter().flatten().filter(|op| op.1 == own);
+                        let most = most_in_flight(of_chunk.map(|op| op.0));
                         let said = kind.in_flight(stage_idx as u32, pipeline.shape());
                         let place = format!("{kind} {n_devices} {n_chunks} {microbatches}");
-                        assert_eq!(most, i64::from(said), "{place}: stage {stage_idx}");
+                        assert_eq!(most, said, "{place}: stage {stage_idx}");
                     }
                 }
             }
@@ -117,7 +120,10 @@ mod tests {
                 let order = generate(kind, &layout);
                 assert_eq!(order.is_ok(), is_legal, "{kind} {n_devices} {microbatches}");
                 let Ok(order) = order else { continue };
-                let checked = check(build(order, Options { clip_gradients: true }), None);
+                let checked = check(
+                    build(order, &Options { clip_gradients: true, ..Options::default() }),
+                    None,
+                );
                 if let Err(e) = checked {
                     panic!("{kind} {n_devices} {n_chunks} {microbatches}: {e}")
                 }

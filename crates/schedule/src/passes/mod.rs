@@ -3,33 +3,62 @@
 //!
 //! | pass | before | after |
 //! |---|---|---|
+//! | `split` | whole backwards | each is an input backward and a weight backward |
+//! | `recompute` | chunks keep stashes | the chosen ones keep inputs and run the forward again |
 //! | `transfers` | computes only | every value needed on another device is sent and received |
 //! | `buckets` | no buckets | parameters fall into parts whose holders are the same |
-//! | `reduce` | buckets | every part with several holders is summed after the last backward |
+//! | `offload` | recomputed chunks | their inputs leave the device and are fetched in time |
+//! | `reduce` | buckets | every part with several holders is summed after its last backward |
 //! | `optimizer` | gradients are whole | norm if clipping, then one step a chunk |
+//!
+//! A schedule without a flush has its updates among its passes and no end of the step: the last
+//! two leave it as it is.
 
 mod buckets;
+mod offload;
 mod optimizer;
+mod recompute;
 mod reduce;
+mod split;
 mod transfers;
 
 use crate::op::Op;
 use crate::order::ComputeOrder;
 use crate::tables::{Collective, CollectiveKind, Schedule};
-use cavalcade_units::{CollectiveId, DeviceId, GroupId};
+use cavalcade_units::{ChunkId, CollectiveId, DeviceId, GroupId};
 
 /// What the passes are to add.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// Whether gradients are clipped by the norm of the whole model's gradient.
     pub clip_gradients: bool,
+    /// Whether whole backwards are split, so that gradients reach the stage before sooner.
+    pub split_backward: bool,
+    /// Chunks that keep their input alone and run the forward again before the backward.
+    pub recompute: Vec<ChunkId>,
+    /// Whether recomputed chunks keep their inputs on the host, and how many passes before its
+    /// use each is fetched.
+    pub offload: Option<u32>,
+    /// Equal copies of the whole layout on other devices, for which this schedule stands too.
+    pub more_replicas: u32,
 }
 
 /// Runs all passes over `order`.
-pub fn build(order: ComputeOrder, options: Options) -> Schedule {
+///
+/// # Panics
+/// If a chunk that is to recompute is none of the order's.
+pub fn build(mut order: ComputeOrder, options: &Options) -> Schedule {
+    if options.split_backward && !order.second_order {
+        split::backward(&mut order);
+    }
+    recompute::insert(&mut order, &options.recompute);
     let mut schedule = Schedule {
         name: order.name,
         n_layers: order.n_layers,
+        more_replicas: options.more_replicas,
+        staleness: order.staleness,
+        detours: order.detours,
+        second_order: order.second_order,
         ties: order.ties,
         chunks: order.chunks,
         paths: order.paths,
@@ -38,9 +67,14 @@ pub fn build(order: ComputeOrder, options: Options) -> Schedule {
         ..Schedule::default()
     };
     transfers::insert(&mut schedule, &order.programs);
+    if let Some(ahead) = options.offload {
+        offload::insert(&mut schedule, ahead as usize);
+    }
     buckets::form(&mut schedule);
-    reduce::insert(&mut schedule);
-    optimizer::insert(&mut schedule, options.clip_gradients);
+    if schedule.staleness.is_none() {
+        reduce::insert(&mut schedule);
+        optimizer::insert(&mut schedule, options.clip_gradients);
+    }
     schedule
 }
 

@@ -1,10 +1,11 @@
-//! Sends each activation and gradient to the device that needs it.
+//! Sends each value to the device that needs it.
 //!
 //! A receive stands just before the pass that needs its value and a send just after the pass
 //! that made it. Both run on lanes of their own, so this says in which order values move and not
 //! when: a receive is open as soon as those before it from the same peer are done.
 
-use crate::op::{Op, Pass};
+use crate::effects::{Access, EffectsIndex};
+use crate::op::Op;
 use crate::order::ComputeOp;
 use crate::tables::{Schedule, Transfer};
 use crate::value::Value;
@@ -12,34 +13,38 @@ use cavalcade_units::{ChunkId, DeviceId, TransferId};
 use std::collections::HashMap;
 
 pub(super) fn insert(schedule: &mut Schedule, orders: &[Vec<ComputeOp>]) {
-    let mut ids = HashMap::new();
+    let mut transfers = Vec::new();
+    let mut programs = Vec::with_capacity(orders.len());
+    let mut ids: HashMap<Value, TransferId> = HashMap::new();
+    let index = EffectsIndex::new(schedule);
+    let device_of = |chunk: ChunkId| schedule.chunks[chunk.idx()].device;
     for (device_idx, order) in orders.iter().enumerate() {
         let device = DeviceId::from_idx(device_idx);
         let mut program = Vec::with_capacity(order.len() * 3);
+        let mut id = |value, from, to| {
+            *ids.entry(value).or_insert_with(|| {
+                transfers.push(Transfer { value, from, to });
+                TransferId::from_idx(transfers.len() - 1)
+            })
+        };
         for &(pass, chunk, microbatch) in order {
-            let (before, after) = schedule.neighbors(chunk, microbatch);
-            let (source, target) = match pass {
-                Pass::Forward => (before, after),
-                Pass::Backward => (after, before),
-            };
-            let value_of = |chunk| match pass {
-                Pass::Forward => Value::Activation { chunk, microbatch },
-                Pass::Backward => Value::Gradient { chunk, microbatch },
-            };
-            let device_of = |chunk: ChunkId| schedule.chunks[chunk.idx()].device;
-            let needs = source.map(|c| (value_of(c), device_of(c), device));
-            let makes = target.map(|c| (value_of(chunk), device, device_of(c)));
-            let mut id = |(value, from, to): (Value, DeviceId, DeviceId)| {
-                *ids.entry(value).or_insert_with(|| {
-                    schedule.transfers.push(Transfer { value, from, to });
-                    TransferId::from_idx(schedule.transfers.len() - 1)
-                })
-            };
-            let moves = |end: &(Value, DeviceId, DeviceId)| end.1 != end.2;
-            program.extend(needs.filter(moves).map(|end| Op::Recv(id(end))));
-            program.push(Op::Compute { pass, chunk, microbatch });
-            program.extend(makes.filter(moves).map(|end| Op::Send(id(end))));
+            let op = Op::Compute { pass, chunk, microbatch };
+            let mut sends = Vec::new();
+            op.effects(&index, device, &mut |effect| {
+                let Some((maker, ..)) = effect.value.message() else { return };
+                if effect.access == Access::Write {
+                    let to = schedule.reader_of(effect.value).map(device_of);
+                    if let Some(to) = to.filter(|&to| to != device) {
+                        sends.push(Op::Send(id(effect.value, device, to)));
+                    }
+                } else if device_of(maker) != device {
+                    program.push(Op::Recv(id(effect.value, device_of(maker), device)));
+                }
+            });
+            program.push(op);
+            program.extend(sends);
         }
-        schedule.programs[device_idx] = program;
+        programs.push(program);
     }
+    (schedule.transfers, schedule.programs) = (transfers, programs);
 }

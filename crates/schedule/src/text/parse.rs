@@ -23,8 +23,8 @@ pub struct TextError {
     pub expected: String,
 }
 
-const KEYWORDS: &str = "one of name, layers, tie, chunk, path, microbatches, bucket, transfer, \
-                        group, collective, device";
+const KEYWORDS: &str = "one of name, layers, replicas, staleness, detours, second-order, tie, \
+                        chunk, path, microbatches, bucket, transfer, group, collective, device";
 /// More micro-batches than any step has; a larger number is a slip of the pen.
 const MICROBATCHES_MAX: usize = 1 << 24;
 /// The same of layers, for each of which the check keeps an entry.
@@ -95,8 +95,20 @@ fn parse_line(schedule: &mut Schedule, line: &str) -> Result<(), Fault> {
             }
             schedule.n_layers = count;
         }
+        "replicas" => {
+            let count: Option<u32> = rest.parse().ok();
+            let more = count.and_then(|count| count.checked_sub(1));
+            schedule.more_replicas = more.ok_or_else(|| whole("`replicas N`, at least 1"))?;
+        }
+        "staleness" => {
+            schedule.staleness = Some(rest.parse().map_err(|_| whole("`staleness N`"))?);
+        }
+        "detours" => schedule.detours = Some(rest.parse().map_err(|_| whole("`detours N`"))?),
+        "second-order" if rest.is_empty() => schedule.second_order = true,
         "tie" => schedule.ties.push(Tie { layers: numbers(rest, "")? }),
-        "chunk" => schedule.chunks.push(chunk(rest).ok_or_else(|| whole("`chunk dN A..B`"))?),
+        "chunk" => {
+            schedule.chunks.push(chunk(rest).ok_or_else(|| whole("`chunk dN A..B [recompute]`"))?)
+        }
         "path" => schedule.paths.push(numbers(rest, "")?.into_iter().map(ChunkId).collect()),
         "microbatches" => microbatches(schedule, rest)?,
         "bucket" => {
@@ -107,7 +119,7 @@ fn parse_line(schedule: &mut Schedule, line: &str) -> Result<(), Fault> {
             schedule.buckets.push(Bucket { unit, holders });
         }
         "transfer" => {
-            let expected = "`transfer A0.1 d0>d1` or `transfer G0.1 d1>d0`";
+            let expected = "`transfer A0.1 d0>d1`, with A, G, J or T for what moves";
             schedule.transfers.push(transfer(rest).ok_or_else(|| whole(expected))?);
         }
         "group" => schedule.groups.push(numbers(rest, "d")?.into_iter().map(DeviceId).collect()),
@@ -144,9 +156,14 @@ fn range(text: &str) -> Option<Range<u32>> {
 }
 
 fn chunk(text: &str) -> Option<Chunk> {
-    let (device, layers) = text.split_once(char::is_whitespace)?;
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let (device, layers, recompute) = match words[..] {
+        [device, layers] => (device, layers, false),
+        [device, layers, "recompute"] => (device, layers, true),
+        _ => return None,
+    };
     let device = DeviceId(device.strip_prefix('d')?.parse().ok()?);
-    Some(Chunk { device, layers: range(layers.trim())? })
+    Some(Chunk { device, layers: range(layers)?, recompute })
 }
 
 fn microbatches(schedule: &mut Schedule, text: &str) -> Result<(), Fault> {
@@ -175,16 +192,16 @@ fn param_unit(text: &str) -> Option<ParamUnit> {
 
 fn transfer(text: &str) -> Option<Transfer> {
     let (value, ends) = text.split_once(char::is_whitespace)?;
-    let (numbers, is_activation) = match (value.strip_prefix('A'), value.strip_prefix('G')) {
-        (Some(numbers), _) => (numbers, true),
-        (None, numbers) => (numbers?, false),
-    };
+    let (letter, numbers) = value.split_at_checked(1)?;
     let (chunk, microbatch) = numbers.split_once('.')?;
     let chunk = ChunkId(chunk.parse().ok()?);
     let microbatch = MicrobatchId(microbatch.parse().ok()?);
-    let value = match is_activation {
-        true => Value::Activation { chunk, microbatch },
-        false => Value::Gradient { chunk, microbatch },
+    let value = match letter {
+        "A" => Value::Activation { chunk, microbatch },
+        "G" => Value::Gradient { chunk, microbatch },
+        "J" => Value::Adjoint { chunk, microbatch },
+        "T" => Value::Tangent { chunk, microbatch },
+        _ => return None,
     };
     let (from, to) = ends.trim().split_once('>')?;
     let device = |end: &str| Some(DeviceId(end.strip_prefix('d')?.parse().ok()?));
@@ -211,14 +228,15 @@ fn parse_op(word: &str) -> Option<Op> {
     let (chunk, rest) = word.split_at(at);
     let (letter, number) = rest.split_at(1);
     let chunk_id = || chunk.parse().ok().map(ChunkId);
-    let compute = |pass| {
-        let microbatch = MicrobatchId(number.parse().ok()?);
-        Some(Op::Compute { pass, chunk: chunk_id()?, microbatch })
-    };
+    let microbatch_id = || number.parse().ok().map(MicrobatchId);
     match (letter, chunk.is_empty()) {
-        ("F", false) => compute(Pass::Forward),
-        ("B", false) => compute(Pass::Backward),
         ("U", false) if number.is_empty() => Some(Op::OptimizerStep { chunk: chunk_id()? }),
+        ("O", false) => Some(Op::Offload { chunk: chunk_id()?, microbatch: microbatch_id()? }),
+        ("P", false) => Some(Op::Prefetch { chunk: chunk_id()?, microbatch: microbatch_id()? }),
+        (_, false) => {
+            let pass = Pass::ALL.into_iter().find(|pass| letter.starts_with(pass.letter()))?;
+            Some(Op::Compute { pass, chunk: chunk_id()?, microbatch: microbatch_id()? })
+        }
         ("S", true) => Some(Op::Send(TransferId(number.parse().ok()?))),
         ("R", true) => Some(Op::Recv(TransferId(number.parse().ok()?))),
         ("C", true) => Some(Op::Collective(CollectiveId(number.parse().ok()?))),

@@ -1,7 +1,7 @@
 //! Schedules and ops as text.
 
 use super::VERSION;
-use crate::op::{Op, Pass};
+use crate::op::Op;
 use crate::tables::{CollectiveKind, ParamUnit, Schedule};
 use crate::value::Value;
 use std::fmt;
@@ -9,16 +9,15 @@ use std::fmt;
 impl fmt::Display for Op {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Compute { pass: Pass::Forward, chunk, microbatch } => {
-                write!(f, "{chunk}F{microbatch}")
-            }
-            Self::Compute { pass: Pass::Backward, chunk, microbatch } => {
-                write!(f, "{chunk}B{microbatch}")
+            Self::Compute { pass, chunk, microbatch } => {
+                write!(f, "{chunk}{}{microbatch}", pass.letter())
             }
             Self::Send(id) => write!(f, "S{id}"),
             Self::Recv(id) => write!(f, "R{id}"),
             Self::Collective(id) => write!(f, "C{id}"),
             Self::OptimizerStep { chunk } => write!(f, "{chunk}U"),
+            Self::Offload { chunk, microbatch } => write!(f, "{chunk}O{microbatch}"),
+            Self::Prefetch { chunk, microbatch } => write!(f, "{chunk}P{microbatch}"),
         }
     }
 }
@@ -28,11 +27,24 @@ impl fmt::Display for Schedule {
         writeln!(f, "cavalcade schedule {VERSION}")?;
         writeln!(f, "name {}", self.name)?;
         writeln!(f, "layers {}", self.n_layers)?;
+        if self.more_replicas > 0 {
+            writeln!(f, "replicas {}", u64::from(self.more_replicas) + 1)?;
+        }
+        if let Some(bound) = self.staleness {
+            writeln!(f, "staleness {bound}")?;
+        }
+        if let Some(most) = self.detours {
+            writeln!(f, "detours {most}")?;
+        }
+        if self.second_order {
+            writeln!(f, "second-order")?;
+        }
         for tie in &self.ties {
             writeln!(f, "tie{}", list(&tie.layers, ""))?;
         }
         for chunk in &self.chunks {
-            writeln!(f, "chunk d{} {}..{}", chunk.device, chunk.layers.start, chunk.layers.end)?;
+            write!(f, "chunk d{} {}..{}", chunk.device, chunk.layers.start, chunk.layers.end)?;
+            writeln!(f, "{}", if chunk.recompute { " recompute" } else { "" })?;
         }
         for path in &self.paths {
             writeln!(f, "path{}", list(path, ""))?;
@@ -53,7 +65,9 @@ impl fmt::Display for Schedule {
             let (letter, chunk, microbatch) = match transfer.value {
                 Value::Activation { chunk, microbatch } => ('A', chunk, microbatch),
                 Value::Gradient { chunk, microbatch } => ('G', chunk, microbatch),
-                // Only these two travel: `check` refuses the others. Printing must not fail.
+                Value::Adjoint { chunk, microbatch } => ('J', chunk, microbatch),
+                Value::Tangent { chunk, microbatch } => ('T', chunk, microbatch),
+                // Only these travel: `check` refuses the others. Printing must not fail.
                 other => return writeln!(f, "# {other} does not travel"),
             };
             let (from, to) = (transfer.from, transfer.to);
