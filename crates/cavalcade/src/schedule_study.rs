@@ -238,11 +238,7 @@ fn within(what: &'static str, found: u64, most: u64) -> Result<(), StudyError> {
 }
 
 fn layout(kind: Kind, size: ScheduleSize) -> Result<Layout, StudyError> {
-    let n_chunks = match kind {
-        Kind::Interleaved => size.chunks,
-        Kind::ZbV => 2,
-        _ => 1,
-    };
+    let n_chunks = kind.chunks_per_device(size.chunks);
     for (what, count) in
         [("stages", size.stages), ("micro-batches", size.microbatches), ("chunks", n_chunks)]
     {
@@ -255,7 +251,7 @@ fn layout(kind: Kind, size: ScheduleSize) -> Result<Layout, StudyError> {
     within("chunks", n_chunks_in_all, STAGES_MAX)?;
     let cuts = if size.stages == 1 { 0 } else { n_chunks_in_all - 1 };
     // A pass forth and two back a chunk at most, and two messages with two ends each a cut.
-    let passes = if matches!(kind, Kind::ZbH1 | Kind::ZbH2 | Kind::ZbV) { 3 } else { 2 };
+    let passes = if kind.splits_backward() { 3 } else { 2 };
     let n_ops = size.microbatches.saturating_mul(passes * n_chunks_in_all + 4 * cuts);
     within("ops", n_ops, OPS_MAX)?;
     if kind == Kind::Chimera && size.microbatches == 1 {
@@ -300,9 +296,7 @@ impl EqualDevices {
 impl MemoryModel for EqualDevices {
     fn bytes(&self, _: DeviceId, value: Value) -> Bytes {
         match value {
-            Value::Stash { chunk, .. } | Value::Deferred { chunk, .. } => {
-                Bytes(self.shares[chunk.idx()])
-            }
+            Value::Stash { chunk, .. } => Bytes(self.shares[chunk.idx()]),
             _ => Bytes::ZERO,
         }
     }

@@ -11,7 +11,6 @@ pub fn layout(plan: &Plan, model: &Model, n_devices: usize) -> Layout {
         n_devices: u32::try_from(n_devices).expect("a cluster has fewer than 2^32 devices"),
         ties: model.ties.iter().map(|tie| Tie { layers: tie.layers.clone() }).collect(),
         pipelines: plan.pipelines().iter().map(Pipeline::form).collect(),
-        ticks: None,
     }
 }
 

@@ -38,7 +38,9 @@ proptest! {
     #[test]
     fn a_stage_is_never_counted_too_small(
         layout in layouts(3),
-        gpipe: bool,
+        kind in prop::sample::select(vec![
+            Kind::GPipe, Kind::OneFOneB, Kind::ZbH1, Kind::ZbH2,
+        ]),
         sizes in prop::collection::vec((0u64..5000, 0u64..50_000, 0u64..3000), 9),
     ) {
         // A GPT has at least three layers: embedding, one block, head.
@@ -48,8 +50,8 @@ proptest! {
         let config = GptConfig::new(11, 4, 8, 2, blocks, tied, false).expect("it is legal");
         let model = Model::gpt(&config);
         let profile = profile(&model, &sizes);
-        let kind = if gpipe { Kind::GPipe } else { Kind::OneFOneB };
-        let schedule = build(generate(kind, &layout).expect("it fits"), &Options { clip_gradients: true, ..Options::default() });
+        let options = Options { clip_gradients: true, ..Options::default() };
+        let schedule = build(generate(kind, &layout).expect("it fits"), &options);
         let device =
             |idx| Device { name: format!("d{idx}"), speed: None, memory: None, threads: 1 };
         let cluster = Cluster::new((0..layout.n_devices).map(device).collect(), None, &[])

@@ -69,8 +69,8 @@ impl Op {
     /// forward          reads params, consumes the activation before it; writes stash, activation
     /// backward         reads params, consumes stash and the gradient after it; writes the
     ///                  gradient of its input, accumulates parameter gradients
-    ///   its input part    all but the parameter gradients; writes the deferred part
-    ///   its weight part   consumes the deferred part, accumulates parameter gradients
+    ///   its input part    all but the parameter gradients; updates the stash, which stays
+    ///   its weight part   consumes the stash, accumulates parameter gradients
     /// send, recv       consumes on one device, writes on the other
     /// sum of gradients updates the bucket's gradients of every holder
     /// gradient norm    reads all parameter gradients, writes the norm
@@ -211,16 +211,15 @@ impl Pass {
             Self::Backward | Self::BackwardInput => {
                 let last_use = schedule.staleness.map_or(Access::Read, |_| Access::Consume);
                 on(last_use, weights);
-                on(Access::Consume, stash);
+                let is_whole = self == Self::Backward;
+                on(if is_whole { Access::Consume } else { Access::Update }, stash);
                 if let Some(chunk) = after {
                     on(Access::Consume, Value::Gradient { chunk, microbatch });
                 }
                 if before.is_some() {
                     on(Access::Write, Value::Gradient { chunk, microbatch });
                 }
-                if self == Self::BackwardInput {
-                    on(Access::Write, deferred);
-                } else {
+                if is_whole {
                     if schedule.second_order {
                         on(Access::Consume, deferred);
                     }
@@ -228,7 +227,7 @@ impl Pass {
                 }
             }
             Self::BackwardWeight => {
-                on(Access::Consume, deferred);
+                on(Access::Consume, stash);
                 accumulate(on);
             }
             Self::Update => {

@@ -31,7 +31,7 @@ pub use check::{ActionId, CheckError, CheckedSchedule, LaneIdx, MemoryModel, che
 pub use effects::{Access, Effect};
 pub use generators::{Kind, LayoutError, Shape, UnknownKind, WarmUp, fits, generate};
 pub use op::{Lane, Op, Pass};
-pub use order::{ComputeOrder, Layout, Pipeline, Stage, StageTicks, Ticks};
+pub use order::{ComputeOrder, Layout, Pipeline, Stage};
 pub use passes::{Options, build};
 pub use tables::{
     Bucket, BucketId, Chunk, Collective, CollectiveKind, ParamUnit, Schedule, Tie, Transfer,

@@ -4,7 +4,7 @@ use crate::generators::Shape;
 use crate::op::Pass;
 use crate::tables::{Chunk, Tie};
 use cavalcade_units::{ChunkId, DeviceId, MicrobatchId};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// What a generator is told: which devices form which pipelines over which layers.
@@ -18,44 +18,6 @@ pub struct Layout {
     pub ties: Vec<Tie>,
     /// The replicas.
     pub pipelines: Vec<Pipeline>,
-    /// How long passes and messages take, for kinds that weigh one order against another; none if
-    /// all passes of all stages take as long and messages take no time.
-    pub ticks: Option<Ticks>,
-}
-
-/// Durations in ticks of any length: only their ratios matter.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Ticks {
-    /// By pipeline and stage.
-    pub stages: Vec<Vec<StageTicks>>,
-    /// From device to device, from the end of a pass until its message has arrived; pairs that are
-    /// not listed take none.
-    pub delays: BTreeMap<(DeviceId, DeviceId), u64>,
-}
-
-/// Durations of one stage's passes over one micro-batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StageTicks {
-    /// Its forward.
-    pub forward: u64,
-    /// The input part of its backward.
-    pub backward_input: u64,
-    /// The weight part.
-    pub backward_weight: u64,
-}
-
-impl Layout {
-    /// Durations of a stage's passes: by [`Self::ticks`], or one each.
-    pub fn stage_ticks(&self, pipeline: usize, stage: usize) -> StageTicks {
-        let even = StageTicks { forward: 1, backward_input: 1, backward_weight: 1 };
-        self.ticks.as_ref().map_or(even, |ticks| ticks.stages[pipeline][stage])
-    }
-
-    /// From the end of a pass on one device until its message is on another.
-    pub fn delay(&self, from: DeviceId, to: DeviceId) -> u64 {
-        let delay = |ticks: &Ticks| ticks.delays.get(&(from, to)).copied();
-        self.ticks.as_ref().and_then(delay).unwrap_or(0)
-    }
 }
 
 /// One replica of the model.

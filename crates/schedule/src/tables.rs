@@ -14,9 +14,6 @@ pub struct Schedule {
     pub name: String,
     /// Layers of the model: every path covers `0..n_layers`.
     pub n_layers: u32,
-    /// How many equal copies of all that the tables hold there are, each on devices of its own,
-    /// less one: gradients are summed over all of them, and one stands for all.
-    pub more_replicas: u32,
     /// For a step with a flush, none: one optimizer step a chunk at the end. Without a flush, the
     /// local staleness: a micro-batch's forward on a chunk may lack the updates of that many
     /// micro-batches before it on its path; each is followed by an update of its own.
@@ -168,8 +165,7 @@ impl Schedule {
 
     /// Whether the gradients of a bucket are summed over several copies before the optimizer step.
     pub fn is_summed(&self, bucket: BucketId) -> bool {
-        let has_copies = self.buckets[bucket.idx()].holders.len() > 1 || self.more_replicas > 0;
-        has_copies && self.staleness.is_none()
+        self.buckets[bucket.idx()].holders.len() > 1 && self.staleness.is_none()
     }
 
     /// Whether the gradient is clipped by its norm before the optimizer.

@@ -21,7 +21,8 @@ pub enum Value {
         /// The micro-batch.
         microbatch: MicrobatchId,
     },
-    /// What `chunk`'s forward keeps for its backward, its input included.
+    /// What `chunk`'s forward keeps for its backward, its input included. Between the two parts of
+    /// a split backward it holds what the parameter gradients need.
     Stash {
         /// The chunk.
         chunk: ChunkId,
@@ -42,8 +43,7 @@ pub enum Value {
         /// The micro-batch.
         microbatch: MicrobatchId,
     },
-    /// What the first part of a backward leaves for the second: after an input backward what the
-    /// parameter gradients need; after a double backward the gradients of what the forward kept.
+    /// What a double backward leaves for the backward: gradients of what the forward kept.
     Deferred {
         /// The chunk.
         chunk: ChunkId,

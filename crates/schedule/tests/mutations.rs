@@ -41,7 +41,7 @@ fn schedule_with(kind: Kind, options: Options) -> Schedule {
         _ => vec![first, three([1, 2, 3], 4)],
     };
     let ties = vec![Tie { layers: vec![0, 4] }];
-    let layout = Layout { n_layers: 5, n_devices: 4, ties, pipelines, ticks: None };
+    let layout = Layout { n_layers: 5, n_devices: 4, ties, pipelines };
     let order = cavalcade_schedule::generate(kind, &layout).expect("it fits");
     build(order, &Options { clip_gradients: true, ..options })
 }

@@ -47,7 +47,6 @@ fn replicas(n_pipelines: u32, n_stages: u32, microbatches: u32) -> CheckedSchedu
         n_devices: n_pipelines * n_stages,
         ties: Vec::new(),
         pipelines: (0..n_pipelines).map(pipeline).collect(),
-        ticks: None,
     };
     let order = generate(Kind::OneFOneB, &layout).expect("one stage a device");
     check(build(order, &Options { clip_gradients: true, ..Options::default() }), None)

@@ -31,9 +31,7 @@ impl TestCosts {
 impl MemoryModel for TestCosts {
     fn bytes(&self, _: DeviceId, value: Value) -> Bytes {
         match value {
-            Value::Stash { chunk, .. } | Value::Deferred { chunk, .. } => {
-                Bytes(self.scaled(100, &[1, u64::from(chunk.0)]))
-            }
+            Value::Stash { chunk, .. } => Bytes(self.scaled(100, &[1, u64::from(chunk.0)])),
             Value::Params { .. } => Bytes(50),
             Value::OptState { .. } => Bytes(100),
             Value::ParamGrad { .. } => Bytes(50),

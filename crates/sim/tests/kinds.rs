@@ -1,77 +1,22 @@
 //! The kinds of schedule against their closed forms: equal stages, free links, any two times of
 //! forward and backward.
 
-use cavalcade_engine::{Trace, interpret};
-use cavalcade_schedule::{
-    CheckedSchedule, CollectiveKind, Kind, Layout, MemoryModel, Op, Options, Pass, Schedule, Value,
-    WarmUp, build, check, generate,
-};
-use cavalcade_sim::{Costs, LinkCost, VirtualWorld, predict};
-use cavalcade_units::{Bytes, DeviceId, Nanos};
+mod support;
 
-/// Times of one pass of one chunk; a stash weighs one byte and nothing else anything.
-struct Equal {
-    forward: u64,
-    backward: u64,
-    /// Latency of the link to this device and back; the others are free.
-    slow: Option<(DeviceId, u64)>,
-}
-
-impl Equal {
-    fn free(forward: u64, backward: u64) -> Self {
-        Self { forward, backward, slow: None }
-    }
-}
-
-impl MemoryModel for Equal {
-    fn bytes(&self, _: DeviceId, value: Value) -> Bytes {
-        Bytes(u64::from(matches!(value, Value::Stash { .. })))
-    }
-    fn workspace(&self, _: DeviceId, _: Op) -> Bytes {
-        Bytes::ZERO
-    }
-    fn capacity(&self, _: DeviceId) -> Option<Bytes> {
-        None
-    }
-}
-
-impl Costs for Equal {
-    fn compute(&self, _: DeviceId, op: Op) -> Nanos {
-        Nanos(match op {
-            Op::Compute { pass: Pass::Forward, .. } => self.forward,
-            Op::Compute { pass: Pass::Backward, .. } => self.backward,
-            Op::Compute { pass: Pass::BackwardInput, .. } => self.backward / 2,
-            Op::Compute { pass: Pass::BackwardWeight, .. } => self.backward - self.backward / 2,
-            _ => 0,
-        })
-    }
-    fn link(&self, from: DeviceId, to: DeviceId) -> LinkCost {
-        let is_slow = |cut: DeviceId| from.max(to) == cut;
-        match self.slow {
-            Some((cut, latency)) if is_slow(cut) => {
-                LinkCost { latency: Nanos(latency), bandwidth: None }
-            }
-            _ => LinkCost::FREE,
-        }
-    }
-    fn collective(&self, _: CollectiveKind, _: &[DeviceId]) -> Nanos {
-        Nanos::ZERO
-    }
-}
+use cavalcade_schedule::{CheckedSchedule, Kind, Options, Schedule, WarmUp, check};
+use cavalcade_sim::predict;
+use cavalcade_units::{DeviceId, Nanos};
+use support::{Equal, run};
 
 const TIMES: [(u64, u64); 4] = [(1000, 2000), (1000, 1000), (700, 1900), (2000, 600)];
 
 fn schedule(kind: Kind, p: u32, v: u32, m: u32) -> CheckedSchedule {
-    let order = generate(kind, &Layout::even(kind, p, v, m)).expect("it fits");
-    check(build(order, &Options::default()), None).expect("it is sound")
+    support::schedule(kind, p, v, m, &Options::default())
 }
 
-/// One step and the stashes that each device keeps at most.
-fn run(schedule: &CheckedSchedule, costs: &Equal) -> (Trace, Vec<u64>) {
-    let devices: Vec<_> = (0..schedule.n_devices()).map(DeviceId::from_idx).collect();
-    let mut world = VirtualWorld::new(schedule, costs, vec![Nanos::ZERO; devices.len()]);
-    let trace = interpret(schedule, &devices, &mut world).expect("memory has no end");
-    (trace, world.peaks().into_iter().map(|bytes| bytes.0).collect())
+/// Whole backwards alone.
+fn free(forward: u64, backward: u64) -> Equal {
+    Equal::free(forward, backward, 0)
 }
 
 fn makespan(schedule: &CheckedSchedule, costs: &Equal) -> u64 {
@@ -85,11 +30,11 @@ fn interleaved_waits_for_chunks_and_not_for_devices() {
     {
         for (forward, backward) in TIMES {
             let schedule = schedule(Kind::Interleaved, p, v, m);
-            let prediction = predict(&schedule, &Equal::free(forward, backward)).unwrap();
+            let prediction = predict(&schedule, &free(forward, backward)).unwrap();
             let chunk = forward + backward;
             let expected = u64::from(m * v) * chunk + u64::from(p - 1) * chunk;
             assert_eq!(prediction.step_time, Nanos(expected), "p={p} v={v} m={m}");
-            let (trace, _) = run(&schedule, &Equal::free(forward, backward));
+            let (trace, _) = run(&schedule, &free(forward, backward));
             assert_eq!(trace.makespan(), Nanos(expected), "p={p} v={v} m={m}");
         }
     }
@@ -100,10 +45,10 @@ fn interleaved_waits_for_chunks_and_not_for_devices() {
 #[test]
 fn interleaved_keeps_more_stashes_than_1f1b() {
     for (p, v, m) in [(2, 2, 4), (4, 2, 8), (4, 3, 16), (8, 4, 16)] {
-        let (_, peaks) = run(&schedule(Kind::Interleaved, p, v, m), &Equal::free(1000, 2000));
+        let (_, peaks) = run(&schedule(Kind::Interleaved, p, v, m), &free(1000, 2000));
         assert_eq!(peaks[0], u64::from(v * p + p - 1), "p={p} v={v} m={m}");
         assert_eq!(peaks.iter().max(), peaks.first(), "p={p} v={v} m={m}");
-        let (_, peaks) = run(&schedule(Kind::OneFOneB, p, 1, m), &Equal::free(1000, 2000));
+        let (_, peaks) = run(&schedule(Kind::OneFOneB, p, 1, m), &free(1000, 2000));
         assert!(peaks.into_iter().eq((0..p).map(|i| u64::from(p - i))), "p={p}");
     }
 }
@@ -115,8 +60,8 @@ fn interleaved_with_a_broken_group_is_not_slower_than_1f1b() {
     for (p, v) in [(2, 2), (3, 2), (4, 2), (4, 4), (8, 2)] {
         for m in 1..=3 * p {
             for (forward, backward) in TIMES {
-                let chunks = Equal::free(forward, backward);
-                let whole = Equal::free(forward * u64::from(v), backward * u64::from(v));
+                let chunks = free(forward, backward);
+                let whole = free(forward * u64::from(v), backward * u64::from(v));
                 let interleaved = makespan(&schedule(Kind::Interleaved, p, v, m), &chunks);
                 let plain = makespan(&schedule(Kind::OneFOneB, p, 1, m), &whole);
                 assert!(interleaved <= plain, "p={p} v={v} m={m}: {interleaved} > {plain}");
@@ -130,7 +75,7 @@ fn interleaved_with_a_broken_group_is_not_slower_than_1f1b() {
 fn chimera_takes_2n_plus_d_minus_2_slots() {
     for (d, n) in [(2, 2), (2, 8), (4, 4), (4, 8), (4, 20), (6, 6), (8, 8), (8, 16)] {
         let schedule = schedule(Kind::Chimera, d, 1, n);
-        let (trace, peaks) = run(&schedule, &Equal::free(1000, 1000));
+        let (trace, peaks) = run(&schedule, &free(1000, 1000));
         assert_eq!(trace.makespan().0, u64::from(2 * n + d - 2) * 1000, "D={d} N={n}");
         let (least, most) = (peaks.iter().min().unwrap(), peaks.iter().max().unwrap());
         assert!((u64::from(d / 2 + 1)..=u64::from(d)).contains(least), "D={d} N={n}: {peaks:?}");
@@ -142,7 +87,7 @@ fn chimera_takes_2n_plus_d_minus_2_slots() {
 fn chimera_with_broken_units_is_not_slower_than_1f1b() {
     for d in [2, 4, 6, 8] {
         for n in 2..=3 * d {
-            let costs = Equal::free(1000, 1000);
+            let costs = free(1000, 1000);
             let chimera = makespan(&schedule(Kind::Chimera, d, 1, n), &costs);
             let plain = makespan(&schedule(Kind::OneFOneB, d, 1, n), &costs);
             assert!(chimera <= plain, "D={d} N={n}: {chimera} > {plain}");
@@ -154,7 +99,7 @@ fn chimera_with_broken_units_is_not_slower_than_1f1b() {
 #[test]
 fn more_warm_up_costs_memory_and_no_time() {
     for (p, m) in [(2, 6), (4, 8), (8, 16)] {
-        let costs = Equal::free(1000, 2000);
+        let costs = free(1000, 2000);
         let plain = makespan(&schedule(Kind::OneFOneB, p, 1, m), &costs);
         let kind = Kind::Dapple { policy: WarmUp::B, most: u32::MAX };
         let (trace, peaks) = run(&schedule(kind, p, 1, m), &costs);
@@ -176,7 +121,7 @@ fn more_warm_up_costs_memory_and_no_time() {
 fn forwards_ahead_of_a_slow_link_hide_its_delay() {
     let (forward, backward) = (1000, 2000);
     for delay in [0, 1500, 3000, 4500, 6000] {
-        let costs = Equal { forward, backward, slow: Some((DeviceId(2), delay)) };
+        let costs = Equal { slow: Some((DeviceId(2), delay)), ..free(forward, backward) };
         let extra = u32::try_from((2 * delay).div_ceil(forward + backward)).unwrap();
         let kind = if extra == 0 { Kind::OneFOneB } else { Kind::Geo { cut: 2, extra } };
         let (trace, peaks) = run(&schedule(kind, 4, 1, 16), &costs);
@@ -195,7 +140,7 @@ fn a_schedule_read_from_text_behaves_as_the_one_it_was_printed_from() {
         let made = schedule(kind, 4, 2, 6);
         let read: Schedule = made.schedule().to_string().parse().unwrap();
         let read = check(read, None).unwrap();
-        let costs = Equal::free(1000, 2000);
+        let costs = free(1000, 2000);
         assert_eq!(predict(&made, &costs).unwrap(), predict(&read, &costs).unwrap(), "{kind}");
     }
 }

@@ -1,74 +1,22 @@
 //! Schedules with split backwards, recomputation and offloading against their closed forms: equal
 //! stages, free links.
 
-use cavalcade_engine::{Trace, interpret};
-use cavalcade_schedule::{
-    ActionId, CheckedSchedule, CollectiveKind, Kind, Layout, MemoryModel, Op, Options, Pass, Value,
-    build, check, generate,
-};
-use cavalcade_sim::{Costs, LinkCost, VirtualWorld};
-use cavalcade_units::{Bytes, ChunkId, DeviceId, Nanos};
+mod support;
 
-/// Times of one pass of one chunk; what a micro-batch keeps weighs 10 until its backward has ended,
-/// a kept input 1. While an input backward runs, what it reads and what it leaves are both there.
-struct Equal {
-    forward: u64,
-    input: u64,
-    weight: u64,
-}
-
-impl MemoryModel for Equal {
-    fn bytes(&self, _: DeviceId, value: Value) -> Bytes {
-        Bytes(match value {
-            Value::Stash { .. } | Value::Deferred { .. } => 10,
-            Value::Input { .. } => 1,
-            _ => 0,
-        })
-    }
-    fn workspace(&self, _: DeviceId, _: Op) -> Bytes {
-        Bytes::ZERO
-    }
-    fn capacity(&self, _: DeviceId) -> Option<Bytes> {
-        None
-    }
-}
-
-impl Costs for Equal {
-    fn compute(&self, _: DeviceId, op: Op) -> Nanos {
-        Nanos(match op {
-            Op::Compute { pass: Pass::Forward | Pass::Recompute, .. } => self.forward,
-            Op::Compute { pass: Pass::BackwardInput, .. } => self.input,
-            Op::Compute { pass: Pass::BackwardWeight, .. } => self.weight,
-            Op::Compute { pass: Pass::Backward, .. } => self.input + self.weight,
-            _ => 0,
-        })
-    }
-    fn link(&self, _: DeviceId, _: DeviceId) -> LinkCost {
-        LinkCost::FREE
-    }
-    fn collective(&self, _: CollectiveKind, _: &[DeviceId]) -> Nanos {
-        Nanos::ZERO
-    }
-}
+use cavalcade_engine::Trace;
+use cavalcade_schedule::{ActionId, CheckedSchedule, Kind, Op, Options};
+use cavalcade_units::{ChunkId, DeviceId};
+use support::{Equal, run};
 
 const TIMES: [Equal; 4] = [
-    Equal { forward: 1000, input: 1000, weight: 1000 },
-    Equal { forward: 1000, input: 1200, weight: 900 },
-    Equal { forward: 1100, input: 1000, weight: 600 },
-    Equal { forward: 900, input: 1300, weight: 1000 },
+    Equal::free(1000, 1000, 1000),
+    Equal::free(1000, 1200, 900),
+    Equal::free(1100, 1000, 600),
+    Equal::free(900, 1300, 1000),
 ];
 
 fn schedule(kind: Kind, p: u32, m: u32, options: &Options) -> CheckedSchedule {
-    let order = generate(kind, &Layout::even(kind, p, 1, m)).expect("it fits");
-    check(build(order, options), None).expect("it is sound")
-}
-
-/// One step and the most that each device holds.
-fn run(schedule: &CheckedSchedule, costs: &Equal) -> (Trace, Vec<u64>) {
-    let devices: Vec<_> = (0..schedule.n_devices()).map(DeviceId::from_idx).collect();
-    let mut world = VirtualWorld::new(schedule, costs, vec![Nanos::ZERO; devices.len()]);
-    let trace = interpret(schedule, &devices, &mut world).expect("memory has no end");
-    (trace, world.peaks().into_iter().map(|bytes| bytes.0).collect())
+    support::schedule(kind, p, 1, m, options)
 }
 
 /// The most that a device is idle between its first pass and its last.
@@ -85,26 +33,27 @@ fn idle(schedule: &CheckedSchedule, trace: &Trace) -> u64 {
     idle.max().expect("there is a device")
 }
 
+/// One zero-bubble schedule: `expected` idle where all three passes take as long, else less than
+/// 1F1B's; and on no device more than `most` stashes.
+fn fills_the_bubble(kind: Kind, (p, m): (u32, u32), most: u32, expected: impl Fn(&Equal) -> u64) {
+    for costs in TIMES {
+        let schedule = schedule(kind, p, m, &Options::default());
+        let (trace, peaks) = run(&schedule, &costs);
+        let idle = idle(&schedule, &trace);
+        if costs.forward == costs.input && costs.input == costs.weight {
+            assert_eq!(idle, u64::from(p - 1) * expected(&costs), "{kind} p={p} m={m}");
+        }
+        let whole = costs.forward + costs.input + costs.weight;
+        assert!(idle < u64::from(p - 1) * whole, "{kind} p={p} m={m}: {idle}");
+        assert!(peaks.iter().all(|&peak| peak <= u64::from(most)), "{kind} p={p} m={m} {peaks:?}");
+    }
+}
+
 /// Qi et al. 2024: `(p - 1)(F + Bi - W)` idle, the stashes of 1F1B's first stage on every device.
 #[test]
 fn zb_h1_waits_a_third_of_1f1b_in_the_same_memory() {
     for (p, m) in [(2, 4), (4, 8), (4, 12), (8, 16), (8, 32)] {
-        for costs in TIMES {
-            let schedule = schedule(Kind::ZbH1, p, m, &Options::default());
-            let (trace, peaks) = run(&schedule, &costs);
-            let expected = u64::from(p - 1) * (costs.forward + costs.input - costs.weight);
-            // Exact where all three take as long; else less than 1F1B's.
-            let whole = costs.forward + costs.input + costs.weight;
-            let idle = idle(&schedule, &trace);
-            if costs.forward == costs.input && costs.input == costs.weight {
-                assert_eq!(idle, expected, "p={p} m={m}");
-            }
-            assert!(idle < u64::from(p - 1) * whole, "p={p} m={m}: {idle}");
-            assert!(
-                peaks.iter().all(|&peak| peak <= 10 * u64::from(p + 1)),
-                "p={p} m={m} {peaks:?}"
-            );
-        }
+        fills_the_bubble(Kind::ZbH1, (p, m), p, |t| t.forward + t.input - t.weight);
     }
 }
 
@@ -112,21 +61,8 @@ fn zb_h1_waits_a_third_of_1f1b_in_the_same_memory() {
 #[test]
 fn zb_h2_waits_next_to_nothing_in_twice_the_memory() {
     for (p, m) in [(2, 6), (4, 12), (4, 16), (8, 24), (8, 32)] {
-        for costs in TIMES {
-            let schedule = schedule(Kind::ZbH2, p, m, &Options::default());
-            let (trace, peaks) = run(&schedule, &costs);
-            let expected =
-                u64::from(p - 1) * (costs.forward + costs.input).saturating_sub(2 * costs.weight);
-            // Exact where all three take as long; else less than 1F1B's.
-            let whole = costs.forward + costs.input + costs.weight;
-            let idle = idle(&schedule, &trace);
-            if costs.forward == costs.input && costs.input == costs.weight {
-                assert_eq!(idle, expected, "p={p} m={m}");
-            }
-            assert!(idle < u64::from(p - 1) * whole, "p={p} m={m}: {idle}");
-            let most = 10 * u64::from(2 * p);
-            assert!(peaks.iter().all(|&peak| peak <= most), "p={p} m={m} {peaks:?}");
-        }
+        let expected = |t: &Equal| (t.forward + t.input).saturating_sub(2 * t.weight);
+        fills_the_bubble(Kind::ZbH2, (p, m), 2 * p - 1, expected);
     }
 }
 
@@ -138,10 +74,7 @@ fn zb_v_waits_for_nothing_in_the_memory_of_1f1b() {
         let (trace, peaks) = run(&schedule, &TIMES[0]);
         assert_eq!(idle(&schedule, &trace), 0, "p={p} m={m}");
         // Chunks are half a device's part.
-        assert!(
-            peaks.iter().all(|&peak| peak <= 10 * u64::from(2 * p + 1)),
-            "p={p} m={m} {peaks:?}"
-        );
+        assert!(peaks.iter().all(|&peak| peak <= u64::from(2 * p)), "p={p} m={m} {peaks:?}");
     }
 }
 
@@ -149,7 +82,7 @@ fn zb_v_waits_for_nothing_in_the_memory_of_1f1b() {
 #[test]
 fn a_split_backward_shortens_the_way_back() {
     for (p, m) in [(1, 2), (2, 4), (4, 8), (8, 16)] {
-        let costs = Equal { forward: 1000, input: 1000, weight: 1000 };
+        let costs = Equal::free(1000, 1000, 1000);
         let options = Options { split_backward: true, ..Options::default() };
         let split = run(&schedule(Kind::GPipe, p, m, &options), &costs).0.makespan().0;
         assert_eq!(split, u64::from(m * 3 + (p - 1) * 2) * 1000, "p={p} m={m}");
@@ -160,7 +93,7 @@ fn a_split_backward_shortens_the_way_back() {
 #[test]
 fn recomputation_costs_a_forward_and_keeps_inputs() {
     for (p, m) in [(1, 2), (2, 4), (4, 8), (8, 16)] {
-        let costs = Equal { forward: 700, input: 1000, weight: 300 };
+        let costs = Equal { stash: 10, ..Equal::free(700, 1000, 300) };
         let recompute = (0..p).map(ChunkId).collect();
         let options = Options { recompute, ..Options::default() };
         let (trace, peaks) = run(&schedule(Kind::OneFOneB, p, m, &options), &costs);
@@ -168,8 +101,7 @@ fn recomputation_costs_a_forward_and_keeps_inputs() {
         let (least, most) = (u64::from(m) * 2700, u64::from(m + p - 1) * 2700);
         assert!((least..=most).contains(&trace.makespan().0), "p={p} m={m}");
         let inputs = (0..p).map(|stage| u64::from(p - stage).min(u64::from(m)));
-        let most = inputs.map(|n| n + 11);
-        assert!(peaks.iter().zip(most).all(|(&peak, most)| peak <= most), "p={p} {peaks:?}");
+        assert!(peaks.iter().copied().eq(inputs.map(|n| n + 10)), "p={p} m={m} {peaks:?}");
     }
 }
 
@@ -177,7 +109,7 @@ fn recomputation_costs_a_forward_and_keeps_inputs() {
 #[test]
 fn offloading_keeps_no_more_inputs_than_are_about_to_be_used() {
     let recompute = vec![ChunkId(0)];
-    let costs = Equal { forward: 1000, input: 1000, weight: 1000 };
+    let costs = Equal { stash: 10, ..Equal::free(1000, 1000, 1000) };
     let kept = Options { recompute: recompute.clone(), ..Options::default() };
     let away = Options { recompute, offload: Some(1), ..Options::default() };
     let bound = |options: &Options| schedule(Kind::GPipe, 1, 12, options).peak_bound(&costs)[0].0;

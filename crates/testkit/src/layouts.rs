@@ -117,5 +117,5 @@ fn layout(n_layers: u32, is_tied: bool, pipelines: Vec<(Vec<u32>, u32)>) -> Layo
     let pipelines = pipelines.into_iter().map(&mut pipeline).collect();
     let is_tied = is_tied && n_layers > 1;
     let ties = is_tied.then(|| Tie { layers: vec![0, n_layers - 1] }).into_iter().collect();
-    Layout { n_layers, n_devices, ties, pipelines, ticks: None }
+    Layout { n_layers, n_devices, ties, pipelines }
 }

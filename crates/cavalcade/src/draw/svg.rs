@@ -323,7 +323,7 @@ mod tests {
     }
 
     fn swatches(kind: Kind) -> usize {
-        let n_passes = if matches!(kind, Kind::ZbH1 | Kind::ZbH2 | Kind::ZbV) { 3 } else { 2 };
+        let n_passes = if kind.splits_backward() { 3 } else { 2 };
         let has_two = matches!(kind, Kind::Interleaved | Kind::Chimera | Kind::ZbV);
         if has_two { 2 * n_passes } else { n_passes }
     }

@@ -6,15 +6,11 @@ use cavalcade_units::DeviceId;
 
 impl Layout {
     /// One model over `n_devices` equal devices as `kind` has it: one layer a stage, `n_chunks`
-    /// stages a device if interleaved, two there and back for ZB-V; two pipelines, each with half of the micro-batches (the
-    /// first with one more of an odd number), for Chimera.
+    /// stages a device if interleaved, two there and back for ZB-V; two pipelines, each with half
+    /// of the micro-batches (the first with one more of an odd number), for Chimera.
     pub fn even(kind: Kind, n_devices: u32, n_chunks: u32, microbatches: u32) -> Self {
-        let n_rounds = match kind {
-            Kind::Interleaved => n_chunks,
-            Kind::ZbV => 2,
-            _ => 1,
-        };
-        let n_layers = n_devices * n_rounds;
+        let n_rounds = kind.chunks_per_device(n_chunks.into());
+        let n_layers = n_devices * u32::try_from(n_rounds).expect("no more than were wanted, or 2");
         let pipeline = |is_up: bool, microbatches: u32| {
             let device = |layer: u32| match is_up {
                 true => n_devices - 1 - layer,
@@ -31,6 +27,6 @@ impl Layout {
             }
             _ => vec![pipeline(false, microbatches)],
         };
-        Self { n_layers, n_devices, ties: Vec::new(), pipelines, ticks: None }
+        Self { n_layers, n_devices, ties: Vec::new(), pipelines }
     }
 }

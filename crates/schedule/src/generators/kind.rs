@@ -63,7 +63,23 @@ impl Kind {
     ];
 
     /// What [`FromStr`] takes: capitals stand for numbers.
-    pub const FORMS: &str = "gpipe, 1f1b, 1f1b:aN, 1f1b:b, 1f1b:bN, geo:CUT+N, interleaved, chimera, zb-h1, zb-h2, zb-v";
+    pub const FORMS: &str = "gpipe, 1f1b, 1f1b:aN, 1f1b:b, 1f1b:bN, geo:CUT+N, interleaved, \
+                             chimera, zb-h1, zb-h2, zb-v";
+
+    /// Whether it splits backwards into their two parts.
+    pub fn splits_backward(self) -> bool {
+        matches!(self, Self::ZbH1 | Self::ZbH2 | Self::ZbV)
+    }
+
+    /// Chunks that each device holds of one pipeline, of which `wanted` are wanted where there is
+    /// a choice.
+    pub fn chunks_per_device(self, wanted: u64) -> u64 {
+        match self {
+            Self::Interleaved => wanted,
+            Self::ZbV => 2,
+            _ => 1,
+        }
+    }
 
     /// Whether a device may serve several stages.
     pub fn shares_devices(self) -> bool {

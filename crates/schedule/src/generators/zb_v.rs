@@ -8,8 +8,8 @@
 //! device 1      1F0 2F0 1F1 2F1         2I0 2W0 1F2 1I0 1W0 ...
 //! ```
 //!
-//! Device `r` of `p` begins with `2 (p - r) - 1` forwards of its first chunk, then `r` of its second
-//! and first in turn, then `p - r` of its second with their whole backwards; then it takes a
+//! Device `r` of `p` begins with `2 (p - r) - 1` forwards of its first chunk, then `r` of its
+//! second and first in turn, then `p - r` of its second with their whole backwards; then it takes a
 //! forward and a backward of the first chunk and of the second in turn. When the forwards are
 //! over, input backwards go first and weight backwards fill what is left.
 //!

@@ -32,15 +32,14 @@ use cavalcade_units::{ChunkId, CollectiveId, DeviceId, GroupId};
 pub struct Options {
     /// Whether gradients are clipped by the norm of the whole model's gradient.
     pub clip_gradients: bool,
-    /// Whether whole backwards are split, so that gradients reach the stage before sooner.
+    /// Whether whole backwards are split, so that gradients reach the stage before sooner. Those of
+    /// a second-order objective stay whole.
     pub split_backward: bool,
     /// Chunks that keep their input alone and run the forward again before the backward.
     pub recompute: Vec<ChunkId>,
     /// Whether recomputed chunks keep their inputs on the host, and how many passes before its
     /// use each is fetched.
     pub offload: Option<u32>,
-    /// Equal copies of the whole layout on other devices, for which this schedule stands too.
-    pub more_replicas: u32,
 }
 
 /// Runs all passes over `order`.
@@ -55,7 +54,6 @@ pub fn build(mut order: ComputeOrder, options: &Options) -> Schedule {
     let mut schedule = Schedule {
         name: order.name,
         n_layers: order.n_layers,
-        more_replicas: options.more_replicas,
         staleness: order.staleness,
         detours: order.detours,
         second_order: order.second_order,

@@ -5,7 +5,6 @@
 //! name 1f1b
 //! layers 4
 //! tie 0 3                      layers that share a parameter
-//! replicas 128                 equal copies of all this for which it stands; 1 if not said
 //! staleness 3                  no flush: forwards may lack the last 3 updates of their path
 //! detours 2                    paths may reorder layers and leave out up to 2
 //! second-order                 the objective holds gradients by the input
@@ -50,7 +49,6 @@ mod tests {
                 Pipeline { stages: vec![stage(0, 0..1), stage(1, 1..4)], microbatches: 2 },
                 Pipeline { stages: vec![stage(2, 0..4)], microbatches: 1 },
             ],
-            ticks: None,
         };
         build(
             generate(Kind::OneFOneB, &layout).unwrap(),
@@ -82,7 +80,7 @@ mod tests {
             "line 25: found `0Q0`, expected an op such as 2F0, 2B0, S4, R4, C0 or 2U"
         ]
         .assert_eq(&broken("0F0", "0Q0"));
-        expect_test::expect!["line 7: found `turtle d2 0..4`, expected one of name, layers, replicas, staleness, detours, second-order, tie, chunk, path, microbatches, bucket, transfer, group, collective, device"]
+        expect_test::expect!["line 7: found `turtle d2 0..4`, expected one of name, layers, staleness, detours, second-order, tie, chunk, path, microbatches, bucket, transfer, group, collective, device"]
             .assert_eq(&broken("chunk d2", "turtle d2"));
     }
 }

@@ -23,7 +23,7 @@ pub struct TextError {
     pub expected: String,
 }
 
-const KEYWORDS: &str = "one of name, layers, replicas, staleness, detours, second-order, tie, \
+const KEYWORDS: &str = "one of name, layers, staleness, detours, second-order, tie, \
                         chunk, path, microbatches, bucket, transfer, group, collective, device";
 /// More micro-batches than any step has; a larger number is a slip of the pen.
 const MICROBATCHES_MAX: usize = 1 << 24;
@@ -94,11 +94,6 @@ fn parse_line(schedule: &mut Schedule, line: &str) -> Result<(), Fault> {
                 return Err(whole(&format!("at most {LAYERS_MAX} layers")));
             }
             schedule.n_layers = count;
-        }
-        "replicas" => {
-            let count: Option<u32> = rest.parse().ok();
-            let more = count.and_then(|count| count.checked_sub(1));
-            schedule.more_replicas = more.ok_or_else(|| whole("`replicas N`, at least 1"))?;
         }
         "staleness" => {
             schedule.staleness = Some(rest.parse().map_err(|_| whole("`staleness N`"))?);

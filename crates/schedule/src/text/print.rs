@@ -27,9 +27,6 @@ impl fmt::Display for Schedule {
         writeln!(f, "cavalcade schedule {VERSION}")?;
         writeln!(f, "name {}", self.name)?;
         writeln!(f, "layers {}", self.n_layers)?;
-        if self.more_replicas > 0 {
-            writeln!(f, "replicas {}", u64::from(self.more_replicas) + 1)?;
-        }
         if let Some(bound) = self.staleness {
             writeln!(f, "staleness {bound}")?;
         }
