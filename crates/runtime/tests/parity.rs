@@ -6,7 +6,8 @@
 mod support;
 
 use cavalcade_runtime::{OptimizerSettings, Reference, run_threads};
-use cavalcade_schedule::Kind;
+use cavalcade_schedule::{Kind, Options};
+use cavalcade_units::ChunkId;
 use proptest::prelude::*;
 use support::{Case, close, meter};
 
@@ -78,6 +79,42 @@ fn interleaved() {
         check(&Case { kind: Kind::Interleaved, ..case });
     }
     check(&Case { kind: Kind::Interleaved, ..Case::new(&[(&[1, 3, 4], 2), (&[2], 3)]) });
+}
+
+/// Split backwards, one chunk a device and two, also beside a second pipeline.
+#[test]
+fn zero_bubble() {
+    for kind in [Kind::ZbH1, Kind::ZbH2] {
+        check(&Case { kind, ..Case::new(&[(&[1, 2, 4], 5), (&[2], 2)]) });
+    }
+    for microbatches in [1, 4, 5] {
+        check(&Case { kind: Kind::ZbV, ..Case::new(&[(&[1, 3, 4], microbatches)]) });
+    }
+}
+
+/// Every chunk keeps its input alone, at home or on the host, with whole and split backwards.
+#[test]
+fn recomputation() {
+    for (split_backward, offload) in [(false, None), (true, None), (true, Some(1))] {
+        let recompute = (0..6).map(ChunkId).collect();
+        let options = Options { split_backward, recompute, offload, ..Options::default() };
+        check(&Case { options, ..Case::new(&[(&[1, 2, 4], 5), (&[2], 2)]) });
+    }
+}
+
+/// The halves of a backward add up to the whole of it, to the bit.
+#[test]
+fn split_backwards_are_bit_equal_to_whole_ones() {
+    let case = Case::new(&[(&[1, 2, 4], 5)]);
+    let split = Options { split_backward: true, ..Options::default() };
+    let split = Case { options: split, ..Case::new(&[(&[1, 2, 4], 5)]) };
+    let whole = run_threads(&case.job(), 3, &meter()).unwrap();
+    let split = run_threads(&split.job(), 3, &meter()).unwrap();
+    for ((a_loss, a), (b_loss, b)) in whole.iter().zip(&split) {
+        assert_eq!(a_loss.to_bits(), b_loss.to_bits());
+        assert_eq!(a.gradients, b.gradients);
+        assert_eq!(a.weights, b.weights);
+    }
 }
 
 /// Both directions hold every layer: two copies on two devices, unlike cuts and shares included.

@@ -23,6 +23,8 @@ pub(crate) struct Case {
     pub(crate) tied: bool,
     pub(crate) clip_norm: Option<f64>,
     pub(crate) optimizer: OptimizerSettings,
+    /// What the passes add; clipping is set by `clip_norm`.
+    pub(crate) options: Options,
     pub(crate) seed: u64,
     pub(crate) steps: u64,
 }
@@ -40,6 +42,7 @@ impl Case {
                 epsilon: 1e-8,
                 weight_decay: 0.1,
             },
+            options: Options::default(),
             seed: 7,
             steps: 3,
         }
@@ -52,7 +55,7 @@ impl Case {
         let (pipelines, n_devices) = self.pipelines(model.n_layers());
         let plan =
             Plan::new(pipelines, 2, self.kind, model.n_layers(), n_devices).expect("it is legal");
-        let options = Options { clip_gradients: self.clip_norm.is_some(), ..Options::default() };
+        let options = Options { clip_gradients: self.clip_norm.is_some(), ..self.options.clone() };
         let schedule = lower(&plan, &model, n_devices, &options);
         let costs = OpCosts::new(&schedule, &model, &profile(&model), &cluster(n_devices));
         Job {
@@ -93,6 +96,7 @@ impl Case {
             }
             let device = |stage: u32| match self.kind {
                 Kind::Interleaved => first + stage % 2,
+                Kind::ZbV => first + stage.min(n_stages - 1 - stage),
                 _ if is_up => first + n_stages - 1 - stage,
                 _ => first + stage,
             };
