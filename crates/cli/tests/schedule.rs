@@ -26,10 +26,16 @@ fn number(value: &Value) -> f64 {
 #[test]
 fn json_has_the_closed_forms() {
     for (arguments, makespan, idle) in [
-        ("gpipe --stages 4 --microbatches 8 --forward 1", 33.0, 9.0),
+        ("gpipe --stages 4 --microbatches 8 --forward 1 --backward-weight 1", 33.0, 9.0),
         ("1f1b --stages 4 --microbatches 8 --forward 1", 33.0, 9.0),
         ("interleaved --stages 4 --microbatches 8 --chunks 3", 27.0, 3.0),
-        ("chimera --stages 4 --microbatches 8 --forward 2", 36.0, 4.0),
+        (
+            "chimera --stages 4 --microbatches 8 --backward-input 0.5 --backward-weight 0.5",
+            18.0,
+            2.0,
+        ),
+        ("zb-h1 --stages 4 --microbatches 8", 27.0, 3.0),
+        ("zb-v --stages 4 --microbatches 8", 25.5, 1.5),
     ] {
         let found = json(arguments);
         assert!((number(&found["makespan"]) - makespan).abs() < 1e-9, "{arguments}");
@@ -80,11 +86,14 @@ fn a_comparison_shows_every_kind() {
         1f1b:b       33.00 ms  27.3 %         7.00        48
         geo:2+1      33.00 ms  27.3 %         5.00        48
         interleaved  28.50 ms  15.8 %         5.50       112
-        chimera      30.00 ms  20.0 %         4.00        48"#]]
+        chimera      30.00 ms  20.0 %         4.00        48
+        zb-h1        27.00 ms  11.1 %         4.00        48
+        zb-h2        27.00 ms  11.1 %         7.00        48
+        zb-v         25.50 ms   5.9 %         4.00        96"#]]
     .assert_eq(&schedule("compare --stages 4 --microbatches 8").1);
     let rows = json("compare --stages 3 --microbatches 8");
     let kinds = rows.as_array().expect("it is a list");
-    assert_eq!(kinds.len(), 7);
+    assert_eq!(kinds.len(), 10);
     assert!(kinds[6]["error"].as_str().expect("it says why").contains("even number of stages"));
 }
 
@@ -116,7 +125,7 @@ fn bad_input_is_one_line_and_exit_code_2() {
         text.push('\n');
     }
     expect![[r#"
-        error: `zigzag` is not a kind of schedule; the kinds are gpipe, 1f1b, 1f1b:aN, 1f1b:b, 1f1b:bN, geo:CUT+N, interleaved, chimera, file, compare
+        error: `zigzag` is not a kind of schedule; the kinds are gpipe, 1f1b, 1f1b:aN, 1f1b:b, 1f1b:bN, geo:CUT+N, interleaved, chimera, zb-h1, zb-h2, zb-v, file, compare
         error: chimera needs an even number of stages; pipeline 0 has 3
         error: chimera needs at least 2 micro-batches, one in each direction; there is 1
         error: there are 0 stages; use at least 1

@@ -63,14 +63,12 @@ impl OpCosts {
                 let time = |pass| self.profile.pass_time(pass, self.layers(chunk), speed);
                 match pass {
                     Pass::Forward | Pass::Recompute => time(ProfiledPass::Forward),
-                    Pass::Backward => time(ProfiledPass::Backward),
-                    // Of a backward's two halves: one product of matrices each.
-                    Pass::BackwardInput | Pass::BackwardWeight => {
+                    // The backward of an adjoint is a whole one.
+                    Pass::Backward | Pass::DoubleBackward => time(ProfiledPass::Backward),
+                    // Half of the products of matrices each; an adjoint is an input backward.
+                    Pass::BackwardInput | Pass::BackwardWeight | Pass::Adjoint => {
                         Nanos(time(ProfiledPass::Backward).0 / 2)
                     }
-                    // An adjoint is an input backward; its backward is a whole one.
-                    Pass::Adjoint => Nanos(time(ProfiledPass::Backward).0 / 2),
-                    Pass::DoubleBackward => time(ProfiledPass::Backward),
                     Pass::Update => self.update_time(chunk, speed),
                 }
             }

@@ -7,8 +7,8 @@
 //!
 //! Digits are forward passes, letters backward passes (both by the last digit of the micro-batch:
 //! `3` forward and `d` backward of micro-batch 3 or 13), capitals weight gradients that come apart
-//! from the rest of their backward, `~` recomputation, `#` collectives, `+` the optimizer, `.` idle;
-//! of second-order objectives, `k` to `t` adjoints and `K` to `T` their backwards.
+//! from the rest of their backward, `~` recomputation, `#` collectives, `+` the optimizer, `.`
+//! idle; of second-order objectives, `k` to `t` adjoints and `K` to `T` their backwards.
 
 use cavalcade_cluster::Cluster;
 use cavalcade_engine::Trace;
