@@ -61,7 +61,13 @@ impl Tokenizer {
                 Err(DataError::UnknownChar { found, line, vocab_size: chars.len() })
             }
         };
-        text.char_indices().map(id).collect()
+        // A fallible `collect` knows no length and would double the buffer as it grows: for a small
+        // device, more than its training needs.
+        let mut ids = Vec::with_capacity(text.chars().count());
+        for next in text.char_indices() {
+            ids.push(id(next)?);
+        }
+        Ok(ids)
     }
 
     /// The text of `ids`. Lossy: bytes that are no UTF-8 and ids outside the vocabulary become
