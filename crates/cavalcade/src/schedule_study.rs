@@ -230,6 +230,11 @@ pub fn compared_kinds(size: ScheduleSize, times: StageTimes) -> Vec<Kind> {
         Kind::ZbH1,
         Kind::ZbH2,
         Kind::ZbV,
+        Kind::VHalf,
+        Kind::VMin,
+        Kind::DualPipeV,
+        Kind::HetPipe { wave: None },
+        Kind::Janus,
     ]
 }
 
@@ -250,9 +255,13 @@ fn layout(kind: Kind, size: ScheduleSize) -> Result<Layout, StudyError> {
     within("stages", size.stages, STAGES_MAX)?;
     within("chunks", n_chunks_in_all, STAGES_MAX)?;
     let cuts = if size.stages == 1 { 0 } else { n_chunks_in_all - 1 };
-    // A pass forth and two back a chunk at most, and two messages with two ends each a cut.
-    let passes = if kind.splits_backward() { 3 } else { 2 };
-    let n_ops = size.microbatches.saturating_mul(passes * n_chunks_in_all + 4 * cuts);
+    // Passes of a chunk, and ends of messages over a cut.
+    let (passes, ends) = match kind {
+        _ if kind.is_second_order() => (4, 8),
+        _ if kind.splits_backward() || !kind.has_flush() => (3, 4),
+        _ => (2, 4),
+    };
+    let n_ops = size.microbatches.saturating_mul(passes * n_chunks_in_all + ends * cuts);
     within("ops", n_ops, OPS_MAX)?;
     if kind == Kind::Chimera && size.microbatches == 1 {
         return Err(StudyError::OneDirection);

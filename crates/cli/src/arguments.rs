@@ -30,9 +30,11 @@ pub(crate) enum Command {
     ///
     /// KIND is gpipe, 1f1b, 1f1b:aN or 1f1b:bN (another warm-up, by DAPPLE's policies, for at
     /// most N stashes; `1f1b:b` for any number), geo:CUT+N (N more forwards ahead of the slow
-    /// link to stage CUT), interleaved, chimera, zb-h1, zb-h2 or zb-v (backwards in two parts, of
-    /// which weight gradients fill the bubble), `file` for a schedule that you wrote, or `compare`
-    /// for a table.
+    /// link to stage CUT), interleaved, chimera, zb-h1, zb-h2, zb-v, v-half, v-min or dualpipe-v
+    /// (backwards in two parts, of which weight gradients fill the bubble; the last four go over
+    /// the devices and back), hetpipe or hetpipe:N (no flush, N mini-batches at once), janus (four
+    /// phases, for objectives with gradients by the input), `file` for a schedule that you wrote,
+    /// or `compare` for a table.
     ///
     /// Times are of one micro-batch on one whole stage; chunks share it equally. Write 1.5 (ms), or
     /// a unit: 800us, 2ms.

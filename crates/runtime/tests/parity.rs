@@ -87,8 +87,10 @@ fn zero_bubble() {
     for kind in [Kind::ZbH1, Kind::ZbH2] {
         check(&Case { kind, ..Case::new(&[(&[1, 2, 4], 5), (&[2], 2)]) });
     }
-    for microbatches in [1, 4, 5] {
-        check(&Case { kind: Kind::ZbV, ..Case::new(&[(&[1, 3, 4], microbatches)]) });
+    for kind in [Kind::ZbV, Kind::VHalf, Kind::VMin, Kind::DualPipeV] {
+        for microbatches in [1, 4, 5] {
+            check(&Case { kind, ..Case::new(&[(&[1, 3, 4], microbatches)]) });
+        }
     }
 }
 

@@ -29,7 +29,7 @@ mod value;
 
 pub use check::{ActionId, CheckError, CheckedSchedule, LaneIdx, MemoryModel, check};
 pub use effects::{Access, Effect};
-pub use generators::{Kind, LayoutError, Shape, UnknownKind, WarmUp, fits, generate};
+pub use generators::{Form, Kind, LayoutError, Shape, UnknownKind, WarmUp, fits, generate};
 pub use op::{Lane, Op, Pass};
 pub use order::{ComputeOrder, Layout, Pipeline, Stage};
 pub use passes::{Options, build};

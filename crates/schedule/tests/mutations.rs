@@ -2,8 +2,8 @@
 //! matters: the schedule still finishes with every pass, sum and step done once.
 
 use cavalcade_schedule::{
-    ActionId, CheckedSchedule, Kind, Layout, Op, Options, Pipeline, Schedule, Stage, Tie, WarmUp,
-    build, check,
+    ActionId, CheckedSchedule, Form, Kind, Layout, Op, Options, Pipeline, Schedule, Stage, Tie,
+    WarmUp, build, check,
 };
 use cavalcade_units::{ChunkId, DeviceId};
 use std::collections::BTreeSet;
@@ -24,21 +24,21 @@ fn schedule_with(kind: Kind, options: Options) -> Schedule {
         stages: vec![stage(devices[0], 0..cut), stage(devices[1], cut..5)],
         microbatches,
     };
-    let pipelines = match kind {
-        Kind::Interleaved => {
+    let pipelines = match kind.form() {
+        Form::Round => {
             let mut folded = two([1, 2], 1, 3);
             folded.stages[1].layers = 1..3;
             folded.stages.extend([stage(1, 3..4), stage(2, 4..5)]);
             vec![first, folded]
         }
-        Kind::ZbV => {
+        Form::Folded => {
             let mut folded = two([1, 2], 1, 5);
             folded.stages[1].layers = 1..3;
             folded.stages.extend([stage(2, 3..4), stage(1, 4..5)]);
             vec![folded]
         }
-        Kind::Chimera => vec![two([0, 1], 2, 3), two([1, 0], 3, 2)],
-        _ => vec![first, three([1, 2, 3], 4)],
+        Form::Mirrored => vec![two([0, 1], 2, 3), two([1, 0], 3, 2)],
+        Form::Apart => vec![first, three([1, 2, 3], 4)],
     };
     let ties = vec![Tie { layers: vec![0, 4] }];
     let layout = Layout { n_layers: 5, n_devices: 4, ties, pipelines };

@@ -1,6 +1,6 @@
 //! Random layouts: pipelines of unlike depth, unlike cuts and unlike shares, for every kind.
 
-use cavalcade_schedule::{Kind, Layout, Pipeline, Stage, Tie, WarmUp};
+use cavalcade_schedule::{Form, Kind, Layout, Pipeline, Stage, Tie, WarmUp};
 use cavalcade_units::DeviceId;
 use proptest::prelude::*;
 use proptest::sample::subsequence;
@@ -26,19 +26,15 @@ fn kinds() -> impl Strategy<Value = Kind> {
         2 => prop::sample::select(Kind::ALL.to_vec()),
         1 => (policy, 1u32..6).prop_map(|(policy, most)| Kind::Dapple { policy, most }),
         1 => (1u32..5, 1u32..4).prop_map(|(cut, extra)| Kind::Geo { cut, extra }),
+        1 => (1u32..6).prop_map(|wave| Kind::HetPipe { wave: Some(wave) }),
     ]
 }
 
 /// `layout` changed to the form that `kind` needs.
 fn fitted(kind: Kind, mut layout: Layout, choice: u32) -> Layout {
-    match kind {
-        Kind::GPipe
-        | Kind::OneFOneB
-        | Kind::Dapple { .. }
-        | Kind::Geo { .. }
-        | Kind::ZbH1
-        | Kind::ZbH2 => {}
-        Kind::ZbV => {
+    match kind.form() {
+        Form::Apart => {}
+        Form::Folded => {
             let pipelines = std::mem::take(&mut layout.pipelines);
             for pipeline in pipelines {
                 let mut pipeline = evened(pipeline, &mut layout);
@@ -49,8 +45,8 @@ fn fitted(kind: Kind, mut layout: Layout, choice: u32) -> Layout {
                 layout.pipelines.push(pipeline);
             }
         }
-        Kind::Interleaved => layout.pipelines.iter_mut().for_each(|p| fold(p, choice as usize)),
-        Kind::Chimera => {
+        Form::Round => layout.pipelines.iter_mut().for_each(|p| fold(p, choice as usize)),
+        Form::Mirrored => {
             let pipelines = std::mem::take(&mut layout.pipelines);
             for pipeline in pipelines {
                 let down = evened(pipeline, &mut layout);

@@ -336,9 +336,29 @@ fn settings(file: &ConfigFile, fail: &Fail) -> Result<Settings, ConfigError> {
     })
 }
 
+/// Why a kind of schedule can be drawn and simulated and not trained with.
+fn not_for_training(kind: Kind) -> Option<String> {
+    let remedy = "use another kind such as 1f1b, or draw this one with `cavalcade schedule`";
+    let why = match kind {
+        _ if !kind.has_flush() => {
+            "updates the weights after every micro-batch, and training here \
+                                   makes one optimizer step of all of a step's micro-batches"
+        }
+        _ if kind.is_second_order() => {
+            "is for objectives that hold gradients by the input, and \
+                                        a language model's loss has none"
+        }
+        _ => return None,
+    };
+    Some(format!("{why}; {remedy}"))
+}
+
 fn plan(file: &ConfigFile, cluster: &Cluster, fail: &Fail) -> Result<PlanConfig, ConfigError> {
     let kind: Kind =
         file.plan.schedule.parse().map_err(|e| fail("plan.schedule", format!("{e}")))?;
+    if let Some(problem) = not_for_training(kind) {
+        return Err(fail("plan.schedule", format!("`{kind}` {problem}")));
+    }
     let names = || {
         let names = cluster.devices().iter().map(|device| device.name.as_str());
         names.collect::<Vec<_>>().join(", ")

@@ -323,8 +323,12 @@ mod tests {
     }
 
     fn swatches(kind: Kind) -> usize {
-        let n_passes = if kind.splits_backward() { 3 } else { 2 };
-        let has_two = matches!(kind, Kind::Interleaved | Kind::Chimera | Kind::ZbV);
+        let n_passes = match kind {
+            Kind::Janus => 4,
+            _ if kind.splits_backward() || !kind.has_flush() => 3,
+            _ => 2,
+        };
+        let has_two = kind.shares_devices();
         if has_two { 2 * n_passes } else { n_passes }
     }
 

@@ -1,6 +1,6 @@
 //! Whether a layout has the form that a kind of schedule needs.
 
-use super::Kind;
+use super::{Form, Kind};
 use crate::order::{Pipeline, Stage};
 use cavalcade_units::DeviceId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -110,31 +110,26 @@ pub fn fits(kind: Kind, pipelines: &[Pipeline]) -> Result<(), LayoutError> {
     if let Some(pipeline) = pipelines.iter().position(is_empty) {
         return Err(LayoutError::Empty { pipeline });
     }
-    match kind {
-        Kind::GPipe
-        | Kind::OneFOneB
-        | Kind::Dapple { .. }
-        | Kind::Geo { .. }
-        | Kind::ZbH1
-        | Kind::ZbH2 => {
+    match kind.form() {
+        Form::Apart => {
             let stages = pipelines.iter().map(|p| &p.stages[..]).enumerate();
             distinct(stages)
         }
-        Kind::Interleaved => {
+        Form::Round => {
             let mut rounds = Vec::new();
             for (idx, pipeline) in pipelines.iter().enumerate() {
                 rounds.push((idx, round(idx, &pipeline.stages)?));
             }
             distinct(rounds.into_iter())
         }
-        Kind::ZbV => {
+        Form::Folded => {
             let mut halves = Vec::new();
             for (idx, pipeline) in pipelines.iter().enumerate() {
                 halves.push((idx, half(idx, &pipeline.stages)?));
             }
             distinct(halves.into_iter())
         }
-        Kind::Chimera => {
+        Form::Mirrored => {
             for (idx, pair) in pipelines.chunks(2).enumerate() {
                 mirrored(2 * idx, pair, pipelines.len())?;
             }

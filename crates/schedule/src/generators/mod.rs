@@ -1,17 +1,23 @@
 //! The schedules: each a small pure function from a [`Layout`] to a [`ComputeOrder`].
 
 mod chimera;
+mod dualpipe_v;
 mod even;
 mod fits;
+mod folded;
 mod gpipe;
+mod hetpipe;
 mod interleaved;
+mod janus;
 mod kind;
 mod one_f_one_b;
+mod v_memory;
+mod walk;
 mod zb_v;
 mod zero_bubble;
 
 pub use fits::{LayoutError, fits};
-pub use kind::{Kind, Shape, UnknownKind};
+pub use kind::{Form, Kind, Shape, UnknownKind};
 pub use one_f_one_b::WarmUp;
 
 use crate::order::{ComputeOrder, Layout};
@@ -28,7 +34,9 @@ pub fn generate(kind: Kind, layout: &Layout) -> Result<ComputeOrder, LayoutError
         Kind::Interleaved => interleaved::order(layout),
         Kind::Chimera => chimera::order(layout),
         Kind::ZbH1 | Kind::ZbH2 => zero_bubble::order(kind, layout),
-        Kind::ZbV => zb_v::order(layout),
+        Kind::ZbV | Kind::VHalf | Kind::VMin | Kind::DualPipeV => folded::order(kind, layout),
+        Kind::HetPipe { .. } => hetpipe::order(kind, layout),
+        Kind::Janus => janus::order(layout),
     })
 }
 
@@ -39,7 +47,7 @@ mod tests {
     use crate::{ComputeOrder, Layout, Options, build, check};
     use std::fmt::Write;
 
-    const KINDS: [Kind; 11] = [
+    const KINDS: [Kind; 18] = [
         Kind::GPipe,
         Kind::OneFOneB,
         Kind::Dapple { policy: WarmUp::A, most: 3 },
@@ -51,6 +59,13 @@ mod tests {
         Kind::ZbH1,
         Kind::ZbH2,
         Kind::ZbV,
+        Kind::VHalf,
+        Kind::VMin,
+        Kind::DualPipeV,
+        Kind::HetPipe { wave: None },
+        Kind::HetPipe { wave: Some(1) },
+        Kind::HetPipe { wave: Some(6) },
+        Kind::Janus,
     ];
 
     /// The passes of every device, without transfers and the end of the step; chunks are named
