@@ -133,8 +133,9 @@ fn forwards_ahead_of_a_slow_link_hide_its_delay() {
     }
 }
 
-/// Park et al. 2020: with as many mini-batches in flight as stages the pipeline never runs dry, with
-/// one alone it is one device after the other; the first stage keeps `Nm` copies, the last one.
+/// Park et al. 2020: with as many mini-batches in flight as stages the pipeline never runs dry,
+/// with one alone it is one device after the other; the first stage keeps `Nm` copies, the last
+/// stage one.
 #[test]
 fn hetpipe_fills_the_pipeline_with_nm_mini_batches() {
     for (p, m) in [(1, 3), (2, 6), (4, 12), (8, 24)] {

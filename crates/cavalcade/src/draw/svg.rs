@@ -37,12 +37,17 @@ struct Picture<'a> {
     body: String,
 }
 
+/// The passes that take time: an update may take none.
+fn boxes(study: &ScheduleStudy) -> impl Iterator<Item = Drawn> {
+    passes(study).filter(|drawn| drawn.end > drawn.start)
+}
+
 /// Draws the schedule.
 ///
 /// # Errors
 /// If it has too many passes for a drawing.
 pub fn schedule_svg(study: &ScheduleStudy) -> Result<String, StudyError> {
-    let n_passes = passes(study).count() as u64;
+    let n_passes = boxes(study).count() as u64;
     if n_passes > PASSES_MAX {
         let what = "passes in a drawing";
         return Err(StudyError::TooLarge { what, found: n_passes, most: PASSES_MAX });
@@ -51,7 +56,7 @@ pub fn schedule_svg(study: &ScheduleStudy) -> Result<String, StudyError> {
     picture.head();
     picture.rows();
     picture.transfers();
-    passes(study).for_each(|drawn| picture.pass(&drawn));
+    boxes(study).for_each(|drawn| picture.pass(&drawn));
     picture.axis();
     let width = picture.legend();
     Ok(picture.framed(width))
@@ -60,8 +65,8 @@ pub fn schedule_svg(study: &ScheduleStudy) -> Result<String, StudyError> {
 impl<'a> Picture<'a> {
     fn new(study: &'a ScheduleStudy) -> Self {
         let span = study.ticks().makespan().0.max(1) as f64;
-        let shortest = passes(study).map(|drawn| (drawn.end - drawn.start).0);
-        let shortest = shortest.filter(|&ticks| ticks > 0).min().unwrap_or(1) as f64;
+        let shortest = boxes(study).map(|drawn| (drawn.end - drawn.start).0).min();
+        let shortest = shortest.unwrap_or(1) as f64;
         // The shortest pass has room for its number, if that makes no giant of the whole.
         let width = (span / shortest * 20.0).clamp(560.0, 2400.0);
         let schedule = study.schedule().schedule();
@@ -216,7 +221,7 @@ impl<'a> Picture<'a> {
             0 | 1 => ", by chunk of the device",
             _ => ", by pipeline",
         };
-        let used: BTreeSet<Pass> = passes(self.study).map(|drawn| drawn.pass).collect();
+        let used: BTreeSet<Pass> = boxes(self.study).map(|drawn| drawn.pass).collect();
         for pass in Pass::ALL.into_iter().filter(|pass| used.contains(pass)) {
             for idx in 0..n_chunks.min(12) {
                 let (fill, _) = colors::of(pass, idx, n_chunks);
@@ -313,7 +318,7 @@ mod tests {
         for kind in Kind::ALL {
             let study = study(kind, 6);
             let svg = schedule_svg(&study).unwrap();
-            let n_passes = super::passes(&study).count();
+            let n_passes = super::boxes(&study).count();
             assert_eq!(svg.matches("rx=\"2\" fill").count(), n_passes + swatches(kind), "{kind}");
             assert_eq!(svg.matches("class=\"number\"").count(), n_passes, "{kind}");
             // The last one is the legend's.
@@ -325,7 +330,7 @@ mod tests {
     fn swatches(kind: Kind) -> usize {
         let n_passes = match kind {
             Kind::Janus => 4,
-            _ if kind.splits_backward() || !kind.has_flush() => 3,
+            _ if kind.splits_backward() => 3,
             _ => 2,
         };
         let has_two = kind.shares_devices();

@@ -82,8 +82,9 @@ impl Case {
 }
 
 impl Case {
-    /// Every stage on a device of its own; interleaved, on two devices in turn; folded, there and back; for Chimera, every
-    /// other pipeline on the devices of the one before it, in the opposite order.
+    /// Every stage on a device of its own; interleaved, on two devices in turn; folded, there and
+    /// back; for Chimera, every other pipeline on the devices of the one before it, in the opposite
+    /// order.
     fn pipelines(&self, n_layers: u32) -> (Vec<Pipeline>, usize) {
         let mut first = 0;
         let mut pipelines = Vec::new();

@@ -10,15 +10,15 @@
 //!
 //! Device `r` of `p` with `l = p - r - 1` devices after it, whole backwards but where it says so:
 //!
-//! | times | passes |
+//! | times | passes, of the first chunk (0) and the second (1) |
 //! |---|---|
-//! | `2 l` | forward of the first chunk |
-//! | `r + 1` | forward of the first, forward of the second |
-//! | `l` | backward of the second, forward of the second |
-//! | `n - 2 p + r + 1` | forward of the first, backward of the second, forward of the second, backward of the first |
-//! | `l` | backward of the second, forward of the second, backward of the first |
-//! | `r + 1` | backward of the second, backward of the first: the latter half of them input parts only |
-//! | `l` | weight part, input part of the first |
+//! | `2 l` | forward 0 |
+//! | `r + 1` | forward 0, forward 1 |
+//! | `l` | backward 1, forward 1 |
+//! | `n - 2 p + r + 1` | forward 0, backward 1, forward 1, backward 0 |
+//! | `l` | backward 1, forward 1, backward 0 |
+//! | `r + 1` | backward 1, backward 0: of the latter half of them the input parts only |
+//! | `l` | weight part, input part 0 |
 //! | `r + 1` | weight part |
 //!
 //! The source takes a forward beside a backward for one pass that ends as a whole. A device's lane
