@@ -36,6 +36,9 @@ impl fmt::Display for Schedule {
         if self.second_order {
             writeln!(f, "second-order")?;
         }
+        if self.copies > 0 {
+            writeln!(f, "copies {}", self.copies)?;
+        }
         for tie in &self.ties {
             writeln!(f, "tie{}", list(&tie.layers, ""))?;
         }
