@@ -23,8 +23,8 @@ pub struct TextError {
     pub expected: String,
 }
 
-const KEYWORDS: &str = "one of name, layers, staleness, detours, second-order, copies, \
-                        tie, chunk, path, microbatches, bucket, transfer, group, collective, device";
+const KEYWORDS: &str = "one of name, layers, staleness, detours, second-order, copies, tie, \
+                        chunk, path, microbatches, bucket, transfer, group, collective, device";
 /// More micro-batches than any step has; a larger number is a slip of the pen.
 const MICROBATCHES_MAX: usize = 1 << 24;
 /// The same of layers, for each of which the check keeps an entry.
