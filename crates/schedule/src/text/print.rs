@@ -25,7 +25,9 @@ impl fmt::Display for Op {
 impl fmt::Display for Schedule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "cavalcade schedule {VERSION}")?;
-        writeln!(f, "name {}", self.name)?;
+        if !self.name.is_empty() {
+            writeln!(f, "name {}", self.name)?;
+        }
         writeln!(f, "layers {}", self.n_layers)?;
         if let Some(bound) = self.staleness {
             writeln!(f, "staleness {bound}")?;
