@@ -8,12 +8,18 @@
 
 mod collective_cost;
 mod costs;
+mod disturbance;
+mod flows;
+mod max_min;
 mod predict;
 mod profiled;
+mod verdict;
 mod world;
 
 pub use collective_cost::{all_gather, all_reduce};
 pub use costs::{Costs, LinkCost};
+pub use disturbance::{Disturbance, DisturbanceError, Fault, Trouble};
 pub use predict::{Prediction, predict};
 pub use profiled::ProfiledCosts;
+pub use verdict::{Verdict, Wait, WaitsFor};
 pub use world::{Stalled, VirtualWorld};
