@@ -14,6 +14,7 @@ use proptest::prelude::*;
 const BYTE_A_NANO: f64 = 1e9;
 
 /// Devices that compute for a given time and then send, over resources.
+#[derive(Debug)]
 struct Shared {
     /// By device, a forward; a backward takes nothing.
     forward: Vec<u64>,
