@@ -13,13 +13,15 @@ mod flows;
 mod max_min;
 mod predict;
 mod profiled;
+mod usage;
 mod verdict;
 mod world;
 
 pub use collective_cost::{all_gather, all_reduce};
 pub use costs::{Costs, LinkCost};
 pub use disturbance::{Disturbance, DisturbanceError, Fault, Trouble};
-pub use predict::{Prediction, predict};
+pub use predict::{Prediction, predict, predict_disturbed};
 pub use profiled::ProfiledCosts;
+pub use usage::{DeviceUse, LinkName, LinkUse};
 pub use verdict::{Verdict, Wait, WaitsFor};
 pub use world::{Stalled, VirtualWorld};
