@@ -17,7 +17,7 @@ mod usage;
 mod verdict;
 mod world;
 
-pub use collective_cost::{all_gather, all_reduce};
+pub use collective_cost::{all_gather, all_reduce, hierarchical_all_reduce, ring_all_reduce};
 pub use costs::{Costs, LinkCost};
 pub use disturbance::{Disturbance, DisturbanceError, Fault, Trouble};
 pub use predict::{Prediction, predict, predict_disturbed};

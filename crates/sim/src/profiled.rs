@@ -71,12 +71,13 @@ impl Costs for ProfiledCosts {
     }
 
     fn collective(&self, kind: CollectiveKind, group: &[DeviceId]) -> Nanos {
-        let link = |from, to| self.link(from, to);
         match kind {
             CollectiveKind::SumGradients(bucket) => {
-                all_reduce(group, self.ops.bucket_bytes(bucket), link)
+                let cluster = self.ops.cluster();
+                let node = |device| cluster.device(device).node();
+                all_reduce(self, group, node, self.ops.bucket_bytes(bucket))
             }
-            CollectiveKind::GradNorm => all_gather(group, Bytes(8), link),
+            CollectiveKind::GradNorm => all_gather(self, group, Bytes(8)),
         }
     }
 }
