@@ -77,12 +77,12 @@ pub(crate) enum Progress {
     Finished,
 }
 
-/// The verdict on a step that stands still at `now`; none if no fault holds it up.
+/// The verdict on a step whose last action ended at `last_end`; none if no fault holds it up.
 pub(crate) fn verdict(
     schedule: &CheckedSchedule,
     trouble: &Trouble,
     progress: &[Progress],
-    now: Nanos,
+    last_end: Nanos,
 ) -> Option<Verdict> {
     let is_unfinished = |&a: &ActionId| progress[a.idx()] != Progress::Finished;
     let is_started = |&a: &ActionId| progress[a.idx()] == Progress::Started;
@@ -106,7 +106,7 @@ pub(crate) fn verdict(
     }));
     let fault = faults.into_iter().min_by_key(|fault| fault.at())?;
     let n_finished = progress.iter().filter(|&&p| p == Progress::Finished).count();
-    let at = now.max(fault.at());
+    let at = last_end.max(fault.at());
     Some(Verdict { fault, at, n_finished, n_actions: progress.len(), waits })
 }
 

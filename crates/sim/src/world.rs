@@ -70,6 +70,8 @@ struct Disturbed<'a> {
     trouble: &'a Trouble,
     step: u32,
     progress: Vec<Progress>,
+    /// When an action last finished.
+    last_end: Nanos,
 }
 
 /// The virtual world of one step.
@@ -124,7 +126,7 @@ impl<'a, C: Costs> VirtualWorld<'a, C> {
     pub fn disturbed(mut self, trouble: &'a Trouble, step: u32) -> Self {
         assert_eq!(trouble.n_devices(), self.schedule.n_devices(), "trouble of these devices");
         let progress = vec![Progress::Waits; self.schedule.n_actions()];
-        self.disturbed = Some(Box::new(Disturbed { trouble, step, progress }));
+        self.disturbed = Some(Box::new(Disturbed { trouble, step, progress, last_end: self.now }));
         if let Some(sharing) = &mut self.sharing {
             sharing.changes = trouble.changes();
             sharing.changes.reverse();
@@ -254,8 +256,8 @@ impl<'a, C: Costs> VirtualWorld<'a, C> {
     /// Why there is no event any more.
     fn stalled(&self) -> Stalled {
         let of_fault = self.disturbed.as_ref().and_then(|disturbed| {
-            let Disturbed { trouble, progress, .. } = &**disturbed;
-            verdict(self.schedule, trouble, progress, self.now)
+            let Disturbed { trouble, progress, last_end, .. } = &**disturbed;
+            verdict(self.schedule, trouble, progress, *last_end)
         });
         let nothing = Stalled::NothingLeft { at: self.now, n_waiting: self.n_waiting };
         of_fault.map_or(nothing, |verdict| Stalled::Fault(Box::new(verdict)))
@@ -315,6 +317,7 @@ impl<C: Costs> World for VirtualWorld<'_, C> {
         self.ledger.finish(device, id)?;
         if let Some(disturbed) = &mut self.disturbed {
             disturbed.progress[id.idx()] = Progress::Finished;
+            disturbed.last_end = end;
         }
         Ok(Finished { id, record: Record { start: self.started[id.idx()], end } })
     }
