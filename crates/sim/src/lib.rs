@@ -4,6 +4,11 @@
 //! Costs come from a profile (measured layer and link times) through [`ProfiledCosts`], or from
 //! any other [`Costs`].
 //!
+//! Messages that pass the same port of a node or a site share it, max-min fairly; those on links
+//! of their own take bytes over bandwidth, to the nanosecond. Collectives are closed forms and
+//! share nothing with messages. A [`Disturbance`] adds jitter, stragglers and faults by seed; a
+//! fault that ends a step gives a [`Verdict`].
+//!
 //! Invariant: this crate and the runtime never depend on each other.
 
 mod collective_cost;

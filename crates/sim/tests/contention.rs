@@ -224,7 +224,8 @@ proptest! {
         for (leg, bytes) in carried.iter().enumerate() {
             let rate = costs.resources[leg].bandwidth.bytes_per_second();
             let slack = rate * 8e-9;
-            prop_assert!(*bytes <= rate * last[leg] as f64 / 1e9 + slack, "{bytes} in {}", last[leg]);
+            let most = rate * last[leg] as f64 / 1e9 + slack;
+            prop_assert!(*bytes <= most, "{bytes} in {}", last[leg]);
         }
         for device in (0..schedule.n_devices()).map(DeviceId::from_idx) {
             let is_send = |a: &ActionId| matches!(schedule.op(*a), Op::Send(_));

@@ -139,10 +139,12 @@ fn a_stall_that_ends_delays_by_what_it_takes_from_the_message() {
 
 #[test]
 fn a_stall_for_ever_is_named_with_who_waits() {
+    let found = verdict(&replicas(1, 2, 2), &[stall(0, 1, 1200, None)]);
     expect![[r#"
         the link from device 0 to device 1 stalled at 1.2 us; at 2.0 us nothing could go on, 2 of 18 ops were done
         device 0, op 1 (S0) waits for the link from device 0 to device 1, which stalled at 1.2 us
-        device 1, op 0 (R0) waits for the link from device 0 to device 1, which stalled at 1.2 us"#]].assert_eq(&verdict(&replicas(1, 2, 2), &[stall(0, 1, 1200, None)]).to_string());
+        device 1, op 0 (R0) waits for the link from device 0 to device 1, which stalled at 1.2 us"#]]
+    .assert_eq(&found.to_string());
 }
 
 #[test]
@@ -160,11 +162,13 @@ fn a_death_is_named_with_who_waits() {
     .assert_eq(&verdict(&replicas(2, 2, 2), &[death(3, 8_000)]).to_string());
     // The first fault that holds something up is the cause; the second pipeline's is another one.
     let two = [stall(2, 3, 9_000, None), death(1, 4_000), stall(1, 0, 20_000, Some(1))];
+    let found = verdict(&replicas(2, 2, 4), &two);
     expect![[r#"
         device 1 died at 4.0 us; at 14.0 us nothing could go on, 32 of 72 ops were done
         device 0, op 4 (R2) waits for device 1, which died at 4.0 us
         device 2, op 11 (S13) waits for the link from device 2 to device 3, which stalled at 9.0 us
-        device 3, op 12 (R13) waits for the link from device 2 to device 3, which stalled at 9.0 us"#]].assert_eq(&verdict(&replicas(2, 2, 4), &two).to_string());
+        device 3, op 12 (R13) waits for the link from device 2 to device 3, which stalled at 9.0 us"#]]
+    .assert_eq(&found.to_string());
 }
 
 #[test]
@@ -281,7 +285,10 @@ proptest! {
     #[test]
     fn stalls_that_end_only_delay(
         (kind, layout) in cases(3),
-        stalls in proptest::collection::vec((0..6_u32, 1..6_u32, 0..20_000_u64, 0..9_000_u64), 0..5),
+        stalls in proptest::collection::vec(
+            (0..6_u32, 1..6_u32, 0..20_000_u64, 0..9_000_u64),
+            0..5,
+        ),
     ) {
         let schedule = check(build(generate(kind, &layout).unwrap(), &Options::default()), None);
         let schedule = schedule.unwrap();
@@ -300,7 +307,11 @@ proptest! {
 
     /// Any death ends in a verdict that names it, or comes too late to matter.
     #[test]
-    fn a_death_ends_in_a_verdict((kind, layout) in cases(3), device in 0..6_u32, at in 0..60_000_u64) {
+    fn a_death_ends_in_a_verdict(
+        (kind, layout) in cases(3),
+        device in 0..6_u32,
+        at in 0..60_000_u64,
+    ) {
         let schedule = check(build(generate(kind, &layout).unwrap(), &Options::default()), None);
         let schedule = schedule.unwrap();
         let fault = death(device % layout.n_devices, at);
