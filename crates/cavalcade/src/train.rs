@@ -135,6 +135,7 @@ impl Trainer {
         observer: &mut dyn Observer,
     ) -> Result<Values, Error> {
         let prepared = &self.prepared;
+        prepared.config.can_be_emulated()?;
         let hello = prepare::hello(&prepared.config, &prepared.text);
         let meter = Arc::clone(&self.meter);
         Ok(launch(how, &prepared.job, hello, welcome, meter, &self.interrupt, observer)?)

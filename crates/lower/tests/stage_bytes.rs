@@ -52,8 +52,7 @@ proptest! {
         let profile = profile(&model, &sizes);
         let options = Options { clip_gradients: true, ..Options::default() };
         let schedule = build(generate(kind, &layout).expect("it fits"), &options);
-        let device =
-            |idx| Device { name: format!("d{idx}"), speed: None, memory: None, threads: 1 };
+        let device = |idx| Device::named(format!("d{idx}"));
         let cluster = Cluster::new((0..layout.n_devices).map(device).collect(), None, &[])
             .expect("it is legal");
         let costs = OpCosts::new(&schedule, &model, &profile, &cluster);

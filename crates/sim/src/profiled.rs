@@ -2,12 +2,14 @@
 
 use crate::collective_cost::{all_gather, all_reduce};
 use crate::costs::{Costs, LinkCost};
+use cavalcade_cluster::{Resource, Route};
 use cavalcade_lower::OpCosts;
 use cavalcade_schedule::{CollectiveKind, MemoryModel, Op, Value};
 use cavalcade_units::{Bandwidth, Bytes, DeviceId, Nanos};
 
-/// Arithmetic by the profile at each device's speed, links by the cluster on top of what the
-/// host's loopback takes.
+/// Arithmetic by the profile at each device's speed, links by the cluster: on top of what the
+/// host's loopback takes where a run would emulate them, and as they are where devices share
+/// networks, which no run emulates.
 #[derive(Clone, Debug)]
 pub struct ProfiledCosts {
     ops: OpCosts,
@@ -40,29 +42,42 @@ impl Costs for ProfiledCosts {
         self.ops.arithmetic(device, op) + self.ops.profile().op_overhead
     }
 
-    /// A message passes the emulated link and then really travels through the host.
     fn link(&self, from: DeviceId, to: DeviceId) -> LinkCost {
         let host = self.ops.profile().loopback;
-        let Some(link) = self.ops.cluster().link(from, to) else {
+        let cluster = self.ops.cluster();
+        let Some(Route { latency, bandwidth, .. }) = cluster.route(from, to) else {
             return LinkCost { latency: host.latency, bandwidth: Some(host.bandwidth) };
         };
+        if cluster.is_shared() {
+            return LinkCost { latency, bandwidth };
+        }
+        // A message passes the emulated link and then really travels through the host.
         let host_rate = host.bandwidth.bytes_per_second();
-        let rate = link.bandwidth.map_or(host_rate, |emulated| {
+        let rate = bandwidth.map_or(host_rate, |emulated| {
             1.0 / (1.0 / emulated.bytes_per_second() + 1.0 / host_rate)
         });
         LinkCost {
-            latency: link.latency + host.latency,
+            latency: latency + host.latency,
             bandwidth: Some(Bandwidth::from_bytes_per_second(rate)),
         }
     }
 
+    fn resources(&self) -> &[Resource] {
+        self.ops.cluster().resources()
+    }
+
+    fn legs(&self, from: DeviceId, to: DeviceId) -> Vec<usize> {
+        self.ops.cluster().route(from, to).map(|route| route.legs).unwrap_or_default()
+    }
+
     fn collective(&self, kind: CollectiveKind, group: &[DeviceId]) -> Nanos {
-        let link = |from, to| self.link(from, to);
         match kind {
             CollectiveKind::SumGradients(bucket) => {
-                all_reduce(group, self.ops.bucket_bytes(bucket), link)
+                let cluster = self.ops.cluster();
+                let node = |device| cluster.device(device).node();
+                all_reduce(self, group, node, self.ops.bucket_bytes(bucket))
             }
-            CollectiveKind::GradNorm => all_gather(group, Bytes(8), link),
+            CollectiveKind::GradNorm => all_gather(self, group, Bytes(8)),
         }
     }
 }

@@ -150,6 +150,7 @@ impl Config {
             device: file.device.clone(),
             link: file.link.clone(),
             links: file.links.clone(),
+            network: file.network.clone(),
         };
         let cluster = Cluster::try_from(cluster).map_err(|e| fail(key_of(&e), e.to_string()))?;
         if file.pipeline.is_empty() {
@@ -189,6 +190,24 @@ impl Config {
         self.global_batch / self.microbatch
     }
 
+    /// Whether `train` and `verify` can run it: their workers emulate links of pairs alone.
+    ///
+    /// # Errors
+    /// If devices share networks.
+    pub(crate) fn can_be_emulated(&self) -> Result<(), ConfigError> {
+        if !self.cluster.is_shared() {
+            return Ok(());
+        }
+        Err(ConfigError::Value {
+            path: self.path.clone(),
+            key: "network".to_owned(),
+            problem: "devices share networks, which can be simulated but not emulated; a run can \
+                      emulate the links of pairs, [link] and [[links]]: write those instead, or \
+                      remove [[network]]"
+                .to_owned(),
+        })
+    }
+
     /// The text of the resolved configuration: all defaults written out, paths absolute, so that
     /// it means the same wherever it is read.
     pub fn to_toml(&self) -> String {
@@ -204,6 +223,11 @@ impl Config {
 fn key_of(error: &ClusterError) -> &'static str {
     match error {
         ClusterError::Quantity { place, .. } if place.starts_with("device") => "device",
+        ClusterError::NothingToJoin { .. }
+        | ClusterError::UnknownMember { .. }
+        | ClusterError::RepeatedNetwork { .. }
+        | ClusterError::TwoBandwidths { .. } => "network",
+        ClusterError::Quantity { place, .. } if place.starts_with("network") => "network",
         ClusterError::Quantity { .. }
         | ClusterError::UnknownDevice { .. }
         | ClusterError::LinkToItself { .. }

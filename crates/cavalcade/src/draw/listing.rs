@@ -72,7 +72,6 @@ pub fn schedule_trace(study: &ScheduleStudy) -> Option<Value> {
 
 /// Devices that have no names of their own.
 fn numbered(n_devices: usize) -> Option<Cluster> {
-    let device =
-        |idx| Device { name: format!("device {idx}"), speed: None, memory: None, threads: 1 };
+    let device = |idx| Device::named(format!("device {idx}"));
     Cluster::new((0..n_devices).map(device).collect(), None, &[]).ok()
 }

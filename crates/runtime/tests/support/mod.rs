@@ -117,7 +117,7 @@ fn tokens() -> TokenSet {
 }
 
 fn cluster(n_devices: usize) -> Cluster {
-    let device = |idx| Device { name: format!("d{idx}"), speed: None, memory: None, threads: 1 };
+    let device = |idx| Device::named(format!("d{idx}"));
     Cluster::new((0..n_devices).map(device).collect(), None, &[]).expect("it is legal")
 }
 
