@@ -9,7 +9,7 @@ mod layers;
 
 use crate::burn_chunk::{BurnChunk, ChunkEnds};
 use crate::layout::Layout;
-use crate::{Chunk, ChunkError, ChunkModule, ChunkParam, ModuleInput};
+use crate::{Chunk, ChunkError, ChunkModule, ChunkParam, ModuleInput, WeightPass};
 use attention::causal_mask;
 use block::Block;
 use burn::Tensor;
@@ -62,6 +62,14 @@ pub fn gpt_chunk(config: &GptConfig, layers: Range<u32>, seed: u64) -> Box<dyn C
 
 impl ChunkModule for GptLayers {
     fn forward(&self, input: ModuleInput) -> Result<Tensor<3>, ChunkError> {
+        self.forward_split(input, &WeightPass::none())
+    }
+
+    fn forward_split(
+        &self,
+        input: ModuleInput,
+        weight_pass: &WeightPass,
+    ) -> Result<Tensor<3>, ChunkError> {
         let mut x = match (&self.wte, &self.wpe) {
             (Some(wte), Some(wpe)) => {
                 let ids = input.tokens()?;
@@ -85,11 +93,11 @@ impl ChunkModule for GptLayers {
         if !self.h.is_empty() {
             let mask = causal_mask(x.dims()[1], &x.device());
             for block in &self.h {
-                x = block.forward(x, &mask);
+                x = block.forward(x, &mask, weight_pass);
             }
         }
         Ok(match (&self.ln_f, self.lm_head.as_ref().or(self.wte.as_ref())) {
-            (Some(norm), Some(head)) => head.scores(norm.forward(x)),
+            (Some(norm), Some(head)) => head.scores(norm.forward(x), weight_pass),
             _ => x,
         })
     }
