@@ -4,8 +4,6 @@
 //! It is an extension of Burn's backends, by Burn's own mechanism. Flex is the only backend that
 //! chunks compute on; another one needs an implementation here.
 
-#![allow(missing_docs, reason = "the macro's generated items cannot carry any")]
-
 use burn::Tensor;
 use burn::backend::autodiff::NodeId;
 use burn::backend::autodiff::checkpoint::base::Checkpointer;

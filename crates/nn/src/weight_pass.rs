@@ -76,7 +76,7 @@ impl WeightPass {
     /// `x @ weight + bias` of `x` `[batch, sequence, in]`, `weight` `[in, out]` and `bias` `[out]`.
     ///
     /// A weight that is not a parameter itself but computed from some gets its gradient from Burn,
-    /// in the backward-input pass; so does a bias.
+    /// in the backward-input pass; so does such a bias.
     pub fn linear(&self, x: Tensor<3>, weight: Tensor<2>, bias: Option<Tensor<1>>) -> Tensor<3> {
         self.product(x, weight, bias, false)
     }
