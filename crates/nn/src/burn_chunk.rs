@@ -84,6 +84,12 @@ impl<M: ChunkModule> BurnChunk<M> {
         Self { module, ends, device, layout, weights, gradients, flights, owed }
     }
 
+    /// What a micro-batch between the halves of its backward pass still has to add.
+    #[cfg(test)]
+    pub(crate) fn owed(&self, microbatch: MicrobatchId) -> &Owed {
+        &self.owed[&microbatch]
+    }
+
     fn module(&self) -> &M {
         self.module.as_ref().expect("the module is back before any call returns")
     }

@@ -211,3 +211,46 @@ fn add(sums: &mut [f32], gradient: &TensorData) {
         *sum += value;
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::{Owed, Product, WeightPass};
+    use burn::Tensor;
+    use burn::tensor::Device;
+    use std::ops::Range;
+
+    /// The places of gradients that are there, and of those whose products are still to be run.
+    pub(crate) fn places(owed: &Owed) -> [Vec<Range<usize>>; 2] {
+        let kept = owed.kept.iter().map(|(slot, _)| slot.clone()).collect();
+        let mut due = Vec::new();
+        for product in &owed.products {
+            let Product::Due(factor, _) = product else { panic!("{product:?} ran too early") };
+            let leaves = [Some(factor.weight), factor.bias];
+            due.extend(leaves.into_iter().flatten().map(|leaf| owed.slots[&leaf].clone()));
+        }
+        [kept, due]
+    }
+
+    #[test]
+    fn a_product_waits_unless_there_is_no_second_half() {
+        let device = Device::flex().autodiff();
+        let leaf = |values: [[f32; 2]; 2]| Tensor::<2>::from_data(values, &device).require_grad();
+        for at_once in [false, true] {
+            let (x, weight) = (leaf([[1.0, 2.0], [3.0, 4.0]]), leaf([[5.0, 6.0], [7.0, 8.0]]));
+            let pass = WeightPass::recording();
+            let y = pass.linear(x.clone().unsqueeze(), weight.clone(), None);
+            if at_once {
+                pass.at_once();
+            }
+            let gradients = y.sum().backward();
+            assert!(weight.grad(&gradients).is_none(), "the weight is hidden from Burn's graph");
+            let dx: Vec<f32> = x.grad(&gradients).unwrap().into_data().try_into_vec().unwrap();
+            assert_eq!(dx, [11.0, 15.0, 11.0, 15.0]);
+            let owed = pass.owed(Vec::new(), [(super::leaf_id(&weight), 1..5)].into());
+            assert_eq!(matches!(owed.products[..], [Product::Due(..)]), !at_once);
+            let mut sums = [0.5; 6];
+            owed.add_to(&mut sums);
+            assert_eq!(sums, [0.5, 4.5, 4.5, 6.5, 6.5, 0.5]);
+        }
+    }
+}
