@@ -14,7 +14,10 @@ fn profile(model: &Model, sizes: &[(u64, u64, u64)]) -> Profile {
         name: layer.name.clone(),
         forward: Nanos(10),
         backward: Nanos(20),
+        backward_input: Nanos(10),
+        backward_weight: Nanos(10),
         saved: Bytes(saved),
+        deferred: Bytes(saved / 2),
         workspace: Bytes(workspace),
         output: Bytes(output),
     };
