@@ -1,10 +1,10 @@
 //! Everything that is known before the first step: text, model, profile, plan, schedule, and
 //! what the simulator says about them.
 
-use crate::config::Config;
+use crate::config::{Config, PlanConfig};
 use crate::error::Error;
 use crate::text::Text;
-use cavalcade_lower::{OpCosts, lower, stage_bytes};
+use cavalcade_lower::{OpCosts, StagePasses, lower, stage_bytes};
 use cavalcade_model::{GptConfig, Model};
 use cavalcade_plan::{Pipeline, Plan, Stage};
 use cavalcade_planner::{PartitionError, Shares, partition, shares};
@@ -12,7 +12,7 @@ use cavalcade_profile::{Pass, Profile};
 use cavalcade_runtime::{Hello, Job};
 use cavalcade_schedule::{CheckError, Options, Shape, check};
 use cavalcade_sim::{Prediction, ProfiledCosts, predict};
-use cavalcade_units::{Bytes, DeviceId, Nanos};
+use cavalcade_units::{Bytes, ChunkId, DeviceId, Nanos};
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
@@ -100,7 +100,7 @@ pub(crate) fn job(
 ) -> Result<Job, CheckError> {
     let settings = config.settings.clone();
     let network = Model::gpt(model);
-    let options = Options { clip_gradients: settings.clip_norm.is_some(), ..Options::default() };
+    let options = options(config, plan);
     let schedule = lower(plan, &network, config.cluster.devices().len(), &options);
     let costs = OpCosts::new(&schedule, &network, profile, &config.cluster);
     let schedule = check(schedule, Some(&costs))?;
@@ -113,6 +113,18 @@ pub(crate) fn job(
         costs: Arc::new(costs),
         tokens: text.train(),
     })
+}
+
+/// What the passes over the schedule of `plan` are to add.
+fn options(config: &Config, plan: &Plan) -> Options {
+    let n_chunks: usize = plan.pipelines().iter().map(|pipeline| pipeline.stages().len()).sum();
+    let recompute = (0..n_chunks).map(ChunkId::from_idx).filter(|_| config.plan.recompute);
+    Options {
+        clip_gradients: config.settings.clip_norm.is_some(),
+        split_backward: config.plan.split_backward,
+        recompute: recompute.collect(),
+        offload: config.plan.offload,
+    }
 }
 
 /// Whether the profile is one of this model at this micro-batch size.
@@ -185,7 +197,9 @@ fn cut(
         return Err(Error::Plan { path: config.path.clone(), problem });
     }
     let speed = |stage: usize| config.cluster.device(devices[stage]).speed.unwrap_or(1.0);
-    let time = |stage: usize, layer: u32| both_passes(profile, layer..layer + 1, speed(stage));
+    let time = |stage: usize, layer: u32| {
+        microbatch_time(&config.plan, profile, layer..layer + 1, speed(stage))
+    };
     // The most micro-batches that a stage can be given: what the rule must leave room for.
     let microbatches = config.plan.pipelines[idx].microbatches.unwrap_or(config.n_microbatches());
     let n_stages = devices.len() as u32;
@@ -193,8 +207,11 @@ fn cut(
     let shape = Shape { n_stages, n_devices, n_microbatches: microbatches };
     let in_flight: Vec<u32> =
         (0..n_stages).map(|stage| config.plan.kind.in_flight(stage, shape)).collect();
-    let bytes =
-        |stage: usize, layers: Range<u32>| stage_bytes(network, profile, layers, in_flight[stage]);
+    let PlanConfig { split_backward, recompute, .. } = config.plan;
+    let passes = StagePasses { split_backward, recompute };
+    let bytes = |stage: usize, layers: Range<u32>| {
+        stage_bytes(network, profile, layers, in_flight[stage], passes)
+    };
     // A device that serves several stages gives each an equal part of its memory.
     let served = config.plan.pipelines.iter().flat_map(|pipeline| &pipeline.devices);
     let capacity = |device: DeviceId| {
@@ -210,9 +227,15 @@ fn cut(
     })
 }
 
-fn both_passes(profile: &Profile, layers: Range<u32>, speed: f64) -> Nanos {
-    profile.pass_time(Pass::Forward, layers.clone(), speed)
-        + profile.pass_time(Pass::Backward, layers, speed)
+/// The time of all passes of one micro-batch over `layers`.
+fn microbatch_time(plan: &PlanConfig, profile: &Profile, layers: Range<u32>, speed: f64) -> Nanos {
+    let forwards = if plan.recompute { &[Pass::Forward; 2][..] } else { &[Pass::Forward] };
+    let backwards = match plan.split_backward {
+        true => &[Pass::BackwardInput, Pass::BackwardWeight][..],
+        false => &[Pass::Backward],
+    };
+    let passes = forwards.iter().chain(backwards);
+    passes.map(|&pass| profile.pass_time(pass, layers.clone(), speed)).sum()
 }
 
 /// Micro-batches by pipeline: those that are fixed, and the rest by the exact rule.
@@ -238,7 +261,7 @@ fn split(config: &Config, profile: &Profile, stages: &[Vec<Stage>]) -> Result<Ve
             .iter()
             .map(|stage| {
                 let speed = config.cluster.device(stage.device()).speed.unwrap_or(1.0);
-                both_passes(profile, stage.layers(), speed)
+                microbatch_time(&config.plan, profile, stage.layers(), speed)
             })
             .collect();
         Shares {

@@ -56,13 +56,15 @@ fn report(width: usize, heads: usize, sequence: usize, batch: usize) {
         "saved",
         "deferred",
         "workspace",
+        "split w.",
         "output",
     ];
     println!("{:<10}{}", "", names.iter().map(column).collect::<String>());
     for layer in &measured.layers {
         let times = [layer.forward, layer.backward, layer.backward_input, layer.backward_weight];
-        let bytes = [layer.saved, layer.deferred, layer.workspace, layer.output];
-        let cells = times.iter().map(column).chain(bytes.iter().map(column));
+        let held = [layer.saved, layer.deferred];
+        let bytes = [layer.workspace, layer.split_workspace, layer.output];
+        let cells = times.iter().map(column).chain(held.iter().chain(&bytes).map(column));
         println!("{:<10}{}", layer.name, cells.collect::<String>());
     }
     println!("optimizer, a million parameters: {}", measured.optimizer_per_million);

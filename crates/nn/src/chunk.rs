@@ -118,19 +118,19 @@ pub trait Chunk: Send {
     /// input, or none for the first chunk. Whatever the micro-batch kept is freed.
     ///
     /// # Errors
-    /// The micro-batch is not in flight, has its backward-input pass behind it, or the gradient does
-    /// not fit the output.
+    /// The micro-batch is not in flight, has its backward-input pass behind it, or the gradient
+    /// does not fit the output.
     fn backward(
         &mut self,
         microbatch: MicrobatchId,
         gradient: Option<Activation>,
     ) -> Result<Option<Activation>, ChunkError>;
 
-    /// The first half of a backward pass: as [`Chunk::backward`], but adds nothing to the gradients.
-    /// What their computation needs is kept, the rest that the micro-batch kept is freed.
+    /// The first half of a backward pass: as [`Chunk::backward`], but adds nothing to the
+    /// gradients. What their computation needs is kept, the rest that the micro-batch kept is freed.
     ///
     /// # Errors
-    /// As [`Chunk::backward`], or the micro-batch has this pass behind it.
+    /// As [`Chunk::backward`].
     fn backward_input(
         &mut self,
         microbatch: MicrobatchId,
@@ -145,9 +145,8 @@ pub trait Chunk: Send {
     fn backward_weight(&mut self, microbatch: MicrobatchId) -> Result<(), ChunkError>;
 
     /// Forgets a micro-batch in flight, before or between the halves of its backward pass, without
-    /// adding to the gradients. Its memory may be freed only by a
-    /// later backward pass; to run a forward pass that is never followed by one, use
-    /// [`Chunk::evaluate`].
+    /// adding to the gradients. Its memory may be freed only by a later backward pass; to run a
+    /// forward pass that is never followed by one, use [`Chunk::evaluate`].
     ///
     /// # Errors
     /// The micro-batch is not in flight.

@@ -7,8 +7,10 @@
 //! live bytes      before the input | forward | backward input .. peak | after | backward weight ..
 //! deferred        = after the backward-input pass - before the input, gradients dropped
 //!
-//! workspace       = the largest of (a pass's peak - what is alive before it), for forward passes
-//!                   (its peak - after it), for backward-input passes the smaller of both
+//! beyond          forward: peak - after, backward and backward weight: peak - before,
+//!                 backward input: peak - the larger of before and after
+//! workspace       = the larger one of forward and backward
+//! split workspace = the largest one of forward and the two halves of backward
 //! ```
 
 use crate::{
@@ -75,6 +77,7 @@ struct Sample {
     saved: Bytes,
     deferred: Bytes,
     workspace: Bytes,
+    split_workspace: Bytes,
     output: Bytes,
 }
 
@@ -124,6 +127,7 @@ impl Bench<'_> {
             saved: lower_quartile(samples.iter().map(|sample| sample.saved)),
             deferred: lower_quartile(samples.iter().map(|sample| sample.deferred)),
             workspace: lower_quartile(samples.iter().map(|sample| sample.workspace)),
+            split_workspace: lower_quartile(samples.iter().map(|sample| sample.split_workspace)),
             output: lower_quartile(samples.iter().map(|sample| sample.output)),
         };
         Ok((profile, self.optimizer(&mut *chunk)))
@@ -148,12 +152,10 @@ impl Bench<'_> {
         let deferred = self.meter.live_bytes().saturating_sub(before);
         let ((), weight_half) = self.pass(|| chunk.backward_weight(microbatch))?;
 
-        let workspace = [
-            forward.peak.saturating_sub(forward.after),
-            backward.peak.saturating_sub(backward.before),
-            input_half.peak.saturating_sub(input_half.before.max(input_half.after)),
-            weight_half.peak.saturating_sub(weight_half.before),
-        ];
+        let beyond = |span: &Span, alive: Bytes| span.peak.saturating_sub(alive);
+        let of_forward = beyond(&forward, forward.after);
+        let of_input_half = beyond(&input_half, input_half.before.max(input_half.after));
+        let of_weight_half = beyond(&weight_half, weight_half.before);
         Ok(Sample {
             forward: forward.time,
             backward: backward.time,
@@ -161,7 +163,8 @@ impl Bench<'_> {
             backward_weight: weight_half.time,
             saved,
             deferred,
-            workspace: workspace.into_iter().max().expect("there are four passes"),
+            workspace: of_forward.max(beyond(&backward, backward.before)),
+            split_workspace: of_forward.max(of_input_half).max(of_weight_half),
             output,
         })
     }

@@ -53,8 +53,8 @@ pub trait ChunkModule: Module + 'static {
     fn forward(&self, input: ModuleInput) -> Result<Tensor<3>, ChunkError>;
 
     /// As `forward`, for a pass that is differentiated. A module whose linear maps go through
-    /// `weight_pass` has their weight gradients computed by [`crate::Chunk::backward_weight`] alone;
-    /// write `forward` as this with [`WeightPass::none`]. By default nothing is put off:
+    /// `weight_pass` has their weight gradients computed by [`crate::Chunk::backward_weight`]
+    /// alone; write `forward` as this with [`WeightPass::none`]. By default nothing is put off:
     /// [`crate::Chunk::backward_input`] computes all gradients and keeps those of the weights.
     ///
     /// # Errors

@@ -35,8 +35,11 @@ pub struct LayerProfile {
     /// Bytes that stay alive between a micro-batch's backward-input and its backward-weight pass,
     /// beside the flat gradients: the factors of the weight gradients.
     pub deferred: Bytes,
-    /// The most bytes alive during any pass beyond what is alive before it and what it leaves.
+    /// The most bytes alive during a forward or a whole backward pass beyond what is alive before
+    /// it and what it leaves.
     pub workspace: Bytes,
+    /// The same of a forward pass and the halves of a backward pass.
+    pub split_workspace: Bytes,
     /// Bytes of the activation that leaves the layer; zero for the last one.
     pub output: Bytes,
 }
@@ -77,7 +80,8 @@ impl ParamBytes {
 ///                                     for each micro-batch in flight
 /// deferred bytes of layers a..b     = deferred[a] + .. + deferred[b - 1]
 ///                                     for each micro-batch between the halves of its backward
-/// workspace of layers a..b          = max(workspace[a], .., workspace[b - 1])   once
+/// workspace of layers a..b          = max(workspace[a], .., workspace[b - 1])   once,
+///                                     by split_workspace where backward passes are split
 /// ```
 ///
 /// `speed` is a device's, relative to one thread of the measured host: at 0.25 everything takes
@@ -149,13 +153,21 @@ impl Profile {
         self.range(layers).iter().map(|layer| layer.deferred).sum()
     }
 
-    /// The most extra bytes during a pass over `layers`: layers run one after the other, so their
-    /// largest.
+    /// The most extra bytes during a forward or a whole backward pass over `layers`: layers run one
+    /// after the other, so their largest.
     ///
     /// # Panics
     /// If the range passes the last layer.
     pub fn workspace(&self, layers: Range<u32>) -> Bytes {
         self.range(layers).iter().map(|layer| layer.workspace).max().unwrap_or(Bytes::ZERO)
+    }
+
+    /// As [`Profile::workspace`], where the backward passes over `layers` are split.
+    ///
+    /// # Panics
+    /// If the range passes the last layer.
+    pub fn split_workspace(&self, layers: Range<u32>) -> Bytes {
+        self.range(layers).iter().map(|layer| layer.split_workspace).max().unwrap_or(Bytes::ZERO)
     }
 
     /// Bytes of the activation that leaves `layers`, for one micro-batch.
@@ -193,6 +205,7 @@ pub(crate) mod tests {
             saved: Bytes(saved),
             deferred: Bytes(saved / 2),
             workspace: Bytes(workspace),
+            split_workspace: Bytes(workspace / 2),
             output: Bytes(64),
         };
         Profile {
@@ -234,6 +247,7 @@ pub(crate) mod tests {
         assert_eq!(profile.deferred(0..3), Bytes(50 + 500 + 150));
         assert_eq!(profile.deferred(1..1), Bytes::ZERO);
         assert_eq!(profile.workspace(0..2), Bytes(50));
+        assert_eq!(profile.split_workspace(0..2), Bytes(25));
         assert_eq!(profile.output(0..2), Bytes(64));
     }
 

@@ -48,6 +48,7 @@ struct LayerEntry {
     saved_bytes: u64,
     deferred_bytes: u64,
     workspace_bytes: u64,
+    split_workspace_bytes: u64,
     output_bytes: u64,
 }
 
@@ -150,6 +151,7 @@ impl From<LayerEntry> for LayerProfile {
             saved: Bytes(entry.saved_bytes),
             deferred: Bytes(entry.deferred_bytes),
             workspace: Bytes(entry.workspace_bytes),
+            split_workspace: Bytes(entry.split_workspace_bytes),
             output: Bytes(entry.output_bytes),
         }
     }
@@ -166,6 +168,7 @@ impl From<&LayerProfile> for LayerEntry {
             saved_bytes: layer.saved.0,
             deferred_bytes: layer.deferred.0,
             workspace_bytes: layer.workspace.0,
+            split_workspace_bytes: layer.split_workspace.0,
             output_bytes: layer.output.0,
         }
     }

@@ -130,6 +130,7 @@ fn profile(model: &Model) -> Profile {
         saved: Bytes(1000),
         deferred: Bytes(500),
         workspace: Bytes(100),
+        split_workspace: Bytes(100),
         output: Bytes(100),
     };
     Profile {
