@@ -31,11 +31,12 @@ proptest! {
         let model = Model::gpt(&config);
         let profile = profile(&model, &sizes);
         let order = generate(kind, &layout).expect("it fits");
-        let n_recomputed = if recompute { order.chunks.len() as u32 } else { 0 };
+        let n_chunks: usize = layout.pipelines.iter().map(|p| p.stages.len()).sum();
+        let recomputed = (0..n_chunks).filter(|_| recompute).map(ChunkId::from_idx);
         let options = Options {
             clip_gradients: true,
             split_backward: split,
-            recompute: (0..n_recomputed).map(ChunkId).collect(),
+            recompute: recomputed.collect(),
             offload: None,
         };
         let passes = StagePasses { split_backward: split || kind.splits_backward(), recompute };
