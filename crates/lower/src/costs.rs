@@ -17,7 +17,9 @@ pub struct OpCosts {
     bucket_params: Vec<usize>,
     /// Parameters by chunk.
     chunk_params: Vec<usize>,
-    /// Bytes that a pass needs while it runs, by chunk.
+    /// Whether backward passes run in two halves, by chunk.
+    chunk_is_split: Vec<bool>,
+    /// Bytes that a forward or whole backward pass needs while it runs, by chunk.
     chunk_workspace: Vec<Bytes>,
 }
 
@@ -41,11 +43,18 @@ impl OpCosts {
         for (bucket, n_params) in schedule.buckets.iter().zip(&bucket_params) {
             bucket.holders.iter().for_each(|chunk| chunk_params[chunk.idx()] += n_params);
         }
+        let mut chunk_is_split = vec![false; schedule.chunks.len()];
+        for op in schedule.programs.iter().flatten() {
+            if let Op::Compute { pass: Pass::BackwardInput, chunk, .. } = op {
+                chunk_is_split[chunk.idx()] = true;
+            }
+        }
         let chunks = schedule.chunks.iter().zip(&chunk_params);
         let chunk_workspace = chunks
             .map(|(chunk, &n_params)| workspace(model, profile, chunk.layers.clone(), n_params))
             .collect();
         Self {
+            chunk_is_split,
             chunk_workspace,
             schedule: schedule.clone(),
             profile: profile.clone(),
@@ -63,12 +72,10 @@ impl OpCosts {
                 let time = |pass| self.profile.pass_time(pass, self.layers(chunk), speed);
                 match pass {
                     Pass::Forward | Pass::Recompute => time(ProfiledPass::Forward),
-                    // The backward of an adjoint is a whole one.
+                    // An adjoint is an input backward, and its own backward a whole one.
                     Pass::Backward | Pass::DoubleBackward => time(ProfiledPass::Backward),
-                    // Half of the products of matrices each; an adjoint is an input backward.
-                    Pass::BackwardInput | Pass::BackwardWeight | Pass::Adjoint => {
-                        Nanos(time(ProfiledPass::Backward).0 / 2)
-                    }
+                    Pass::BackwardInput | Pass::Adjoint => time(ProfiledPass::BackwardInput),
+                    Pass::BackwardWeight => time(ProfiledPass::BackwardWeight),
                     Pass::Update => self.update_time(chunk, speed),
                 }
             }
@@ -120,9 +127,12 @@ impl MemoryModel for OpCosts {
             Value::Gradient { chunk, .. }
             | Value::Adjoint { chunk, .. }
             | Value::Input { chunk, .. } => input_bytes(&self.profile, self.layers(chunk).start),
-            Value::Stash { chunk, .. }
-            | Value::Deferred { chunk, .. }
-            | Value::AdjointStash { chunk, .. } => self.profile.saved(self.layers(chunk)),
+            Value::Stash { chunk, .. } => {
+                stash(&self.profile, self.layers(chunk), self.chunk_is_split[chunk.idx()])
+            }
+            Value::Deferred { chunk, .. } | Value::AdjointStash { chunk, .. } => {
+                self.profile.saved(self.layers(chunk))
+            }
             Value::Offloaded { .. } => Bytes::ZERO,
             Value::Params { chunk } | Value::WeightStash { chunk, .. } => {
                 Bytes(params(chunk) * per_param.weights)
@@ -137,7 +147,12 @@ impl MemoryModel for OpCosts {
 
     fn workspace(&self, device: DeviceId, op: Op) -> Bytes {
         match op {
-            Op::Compute { chunk, .. } => self.chunk_workspace[chunk.idx()],
+            Op::Compute { pass, chunk, .. } => {
+                match self.chunk_is_split[chunk.idx()] && pass != Pass::Backward {
+                    true => self.profile.split_workspace(self.layers(chunk)),
+                    false => self.chunk_workspace[chunk.idx()],
+                }
+            }
             // The copy that travels.
             Op::Send(id) => self.bytes(device, self.schedule.transfers[id.idx()].value),
             Op::Recv(_)
@@ -159,18 +174,43 @@ fn own_params(model: &Model, layers: Range<u32>) -> usize {
     layers.iter().flat_map(|layer| &layer.params).map(|spec| spec.n_values()).sum()
 }
 
+/// How the passes of a stage run, as far as its memory depends on it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StagePasses {
+    /// Backward passes run in two halves.
+    pub split_backward: bool,
+    /// Forward passes keep their input alone and run again before the backward pass.
+    pub recompute: bool,
+}
+
 /// What a stage that holds `layers` may need with `in_flight` micro-batches: at least what the
 /// check's bound will be, so that layers can be placed before there is a schedule. Besides what is
 /// computed on, it counts for each micro-batch in flight, and for one more, two messages at either
 /// end that have come early or wait to leave, each with the copy that a send makes.
-pub fn stage_bytes(model: &Model, profile: &Profile, layers: Range<u32>, in_flight: u32) -> Bytes {
+pub fn stage_bytes(
+    model: &Model,
+    profile: &Profile,
+    layers: Range<u32>,
+    in_flight: u32,
+    passes: StagePasses,
+) -> Bytes {
+    let StagePasses { split_backward, recompute } = passes;
     let params = model.params_of(layers.clone());
     let n_params: usize = params.iter().map(|param| param.spec.n_values()).sum();
-    let messages = profile.output(layers.clone()) + input_bytes(profile, layers.start);
+    let input = input_bytes(profile, layers.start);
+    let messages = profile.output(layers.clone()) + input;
+    let n_inputs = if recompute { in_flight } else { 0 };
+    // A whole backward comes right after the recomputation, a half of one may wait.
+    let n_stashes = if recompute && !split_backward { in_flight.min(1) } else { in_flight };
+    let workspace = match split_backward {
+        true => profile.split_workspace(layers.clone()),
+        false => workspace(model, profile, layers.clone(), n_params),
+    };
     profile.base
         + Bytes(n_params as u64 * profile.param_bytes.total())
-        + profile.saved(layers.clone()) * u64::from(in_flight)
-        + workspace(model, profile, layers, n_params)
+        + input * u64::from(n_inputs)
+        + stash(profile, layers, split_backward) * u64::from(n_stashes)
+        + workspace
         + messages * (4 * (u64::from(in_flight) + 1))
 }
 
@@ -182,9 +222,17 @@ fn input_bytes(profile: &Profile, start: u32) -> Bytes {
     }
 }
 
-/// What a pass over `layers` needs while it runs. A backward pass makes the gradients of all the
-/// chunk's parameters before they are added to the accumulated ones; a layer's measured workspace
-/// has its own among them.
+/// What a micro-batch keeps from its forward to the end of its backward. The books know one size
+/// of it, so between the halves of a backward it counts as large as it is before, or larger.
+fn stash(profile: &Profile, layers: Range<u32>, is_split: bool) -> Bytes {
+    let saved = profile.saved(layers.clone());
+    if is_split { saved.max(profile.deferred(layers)) } else { saved }
+}
+
+/// What a forward or a whole backward pass over `layers` needs while it runs. The latter makes the
+/// gradients of all the chunk's parameters before they are added to the accumulated ones; a
+/// layer's measured workspace has its own among them. A half of a backward pass makes them one by
+/// one, or leaves them in the stash: what its layers were measured with is all of it.
 fn workspace(model: &Model, profile: &Profile, layers: Range<u32>, n_params: usize) -> Bytes {
     let without_gradients = layers.map(|layer| {
         let params = model.params_of(layer..layer + 1);

@@ -10,5 +10,5 @@
 mod costs;
 mod lowering;
 
-pub use costs::{OpCosts, stage_bytes};
+pub use costs::{OpCosts, StagePasses, stage_bytes};
 pub use lowering::{layout, lower};

@@ -1,38 +1,14 @@
 //! What the exact rule counts for a stage is never less than what the check will ask for.
 
-use cavalcade_cluster::{Cluster, Device};
-use cavalcade_lower::{OpCosts, stage_bytes};
+mod support;
+
+use cavalcade_lower::{OpCosts, StagePasses, stage_bytes};
 use cavalcade_model::{GptConfig, Model};
-use cavalcade_profile::{LayerProfile, LinkProfile, ParamBytes, Profile};
 use cavalcade_schedule::{Kind, Options, build, check, generate};
 use cavalcade_testkit::layouts::layouts;
-use cavalcade_units::{Bandwidth, Bytes, Nanos};
+use cavalcade_units::{Bytes, ChunkId};
 use proptest::prelude::*;
-
-fn profile(model: &Model, sizes: &[(u64, u64, u64)]) -> Profile {
-    let layer = |(layer, &(saved, workspace, output)): (&cavalcade_model::Layer, _)| LayerProfile {
-        name: layer.name.clone(),
-        forward: Nanos(10),
-        backward: Nanos(20),
-        saved: Bytes(saved),
-        workspace: Bytes(workspace),
-        output: Bytes(output),
-    };
-    Profile {
-        model: "0".repeat(16),
-        microbatch_size: 1,
-        sequence: 4,
-        layers: model.layers.iter().zip(sizes).map(layer).collect(),
-        optimizer_per_million: Nanos(1),
-        param_bytes: ParamBytes { weights: 8, gradients: 4, optimizer: 8 },
-        base: Bytes(1000),
-        loopback: LinkProfile {
-            latency: Nanos(1),
-            bandwidth: Bandwidth::from_bytes_per_second(1e9),
-        },
-        op_overhead: Nanos(0),
-    }
-}
+use support::{cluster, profile};
 
 proptest! {
     #[test]
@@ -41,7 +17,11 @@ proptest! {
         kind in prop::sample::select(vec![
             Kind::GPipe, Kind::OneFOneB, Kind::ZbH1, Kind::ZbH2,
         ]),
-        sizes in prop::collection::vec((0u64..5000, 0u64..50_000, 0u64..3000), 9),
+        (split, recompute) in any::<(bool, bool)>(),
+        sizes in prop::collection::vec(
+            (0u64..5000, 0u64..5000, 0u64..50_000, 0u64..50_000, 0u64..3000),
+            9,
+        ),
     ) {
         // A GPT has at least three layers: embedding, one block, head.
         prop_assume!(layout.n_layers >= 3);
@@ -50,17 +30,24 @@ proptest! {
         let config = GptConfig::new(11, 4, 8, 2, blocks, tied, false).expect("it is legal");
         let model = Model::gpt(&config);
         let profile = profile(&model, &sizes);
-        let options = Options { clip_gradients: true, ..Options::default() };
-        let schedule = build(generate(kind, &layout).expect("it fits"), &options);
-        let device = |idx| Device::named(format!("d{idx}"));
-        let cluster = Cluster::new((0..layout.n_devices).map(device).collect(), None, &[])
-            .expect("it is legal");
-        let costs = OpCosts::new(&schedule, &model, &profile, &cluster);
+        let order = generate(kind, &layout).expect("it fits");
+        let n_chunks: usize = layout.pipelines.iter().map(|p| p.stages.len()).sum();
+        let recomputed = (0..n_chunks).filter(|_| recompute).map(ChunkId::from_idx);
+        let options = Options {
+            clip_gradients: true,
+            split_backward: split,
+            recompute: recomputed.collect(),
+            ..Options::default()
+        };
+        let passes = StagePasses { split_backward: split || kind.splits_backward(), recompute };
+        let schedule = build(order, &options);
+        let costs = OpCosts::new(&schedule, &model, &profile, &cluster(layout.n_devices));
         let bounds = check(schedule, None).expect("it is sound").peak_bound(&costs);
         for pipeline in &layout.pipelines {
             for (idx, stage) in pipeline.stages.iter().enumerate() {
                 let in_flight = kind.in_flight(idx as u32, pipeline.shape());
-                let counted = stage_bytes(&model, &profile, stage.layers.clone(), in_flight);
+                let counted =
+                    stage_bytes(&model, &profile, stage.layers.clone(), in_flight, passes);
                 let bound = bounds[stage.device.idx()];
                 prop_assert!(counted + Bytes(8) >= bound, "{counted:?} < {bound:?}");
             }

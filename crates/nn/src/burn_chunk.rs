@@ -1,6 +1,11 @@
 //! Any Burn module as a [`Chunk`].
+//!
+//! A module that overrides [`ChunkModule::forward_split`] has its weight gradients put off by
+//! [`Chunk::backward_input`]. Of any other, that pass computes all gradients and keeps them:
+//! correct, and no faster than [`Chunk::backward`].
 
 use crate::layout::Layout;
+use crate::weight_pass::{Owed, WeightPass};
 use crate::{
     Activation, Chunk, ChunkError, ChunkInput, ChunkModule, ChunkOutput, ChunkParam, ModuleInput,
     Targets,
@@ -23,7 +28,7 @@ pub struct ChunkEnds {
 ///
 /// Every parameter that requires a gradient is there three times: flat, as a Burn tensor, and as
 /// its gradient, 12 bytes in all. The gradients of one backward pass are there a fourth time until
-/// it ends.
+/// it ends; so are, between the two halves of a split one, those that are not put off.
 #[derive(Debug)]
 pub struct BurnChunk<M> {
     /// Absent only while new weights are written into it.
@@ -34,8 +39,8 @@ pub struct BurnChunk<M> {
     weights: Vec<f32>,
     gradients: Vec<f32>,
     flights: HashMap<MicrobatchId, Flight<M>>,
-    /// Weight gradients of input backwards whose weight backward is still to come.
-    deferred: HashMap<MicrobatchId, Vec<f32>>,
+    /// What those micro-batches still have to add that are between the halves of their backward.
+    owed: HashMap<MicrobatchId, Owed>,
 }
 
 /// What a micro-batch keeps between its passes.
@@ -46,6 +51,7 @@ struct Flight<M> {
     /// The leaf whose gradient is handed back; none in the first chunk.
     input: Option<Tensor<3>>,
     root: Root,
+    weight_pass: WeightPass,
 }
 
 #[derive(Debug)]
@@ -74,8 +80,14 @@ impl<M: ChunkModule> BurnChunk<M> {
         let module = Some(layout.write(module, &weights));
         let gradients = vec![0.0; weights.len()];
         let (device, flights) = (device.clone().autodiff(), HashMap::new());
-        let deferred = HashMap::new();
-        Self { module, ends, device, layout, weights, gradients, flights, deferred }
+        let owed = HashMap::new();
+        Self { module, ends, device, layout, weights, gradients, flights, owed }
+    }
+
+    /// What a micro-batch between the halves of its backward pass still has to add.
+    #[cfg(test)]
+    pub(crate) fn owed(&self, microbatch: MicrobatchId) -> &Owed {
+        &self.owed[&microbatch]
     }
 
     fn module(&self) -> &M {
@@ -120,6 +132,50 @@ impl<M: ChunkModule> BurnChunk<M> {
         }
     }
 
+    /// Takes out the flight of a micro-batch whose backward pass can start with `gradient`.
+    fn land(
+        &mut self,
+        microbatch: MicrobatchId,
+        gradient: Option<&Activation>,
+    ) -> Result<Flight<M>, ChunkError> {
+        let Some(flight) = self.flights.get(&microbatch) else {
+            return Err(match self.owed.contains_key(&microbatch) {
+                true => ChunkError::InputPassDone { microbatch },
+                false => ChunkError::NotInFlight { microbatch },
+            });
+        };
+        check_gradient(&flight.root, gradient)?;
+        Ok(self.flights.remove(&microbatch).expect("it was found above"))
+    }
+
+    /// Runs a graph's backward pass: the gradient of the chunk's input, and what is left to do.
+    fn differentiate(
+        &self,
+        flight: Flight<M>,
+        gradient: Option<Activation>,
+    ) -> (Option<Activation>, Owed) {
+        let Flight { module, input, root, weight_pass } = flight;
+        let root = match (root, gradient) {
+            (Root::Output(output), Some(Activation { data, shape })) => {
+                let gradient = Tensor::<3>::from_data(TensorData::new(data, shape), &self.device);
+                (output * gradient).sum()
+            }
+            (Root::Loss(loss), _) => loss,
+            (Root::Output(_), None) => unreachable!("check_gradient refuses it"),
+        };
+        let mut found = root.backward();
+        drop(root);
+        let (kept, leaves) = self.layout.take(&module, &mut found);
+        let input_gradient = input.map(|leaf| {
+            let shape = leaf.dims();
+            match leaf.grad_remove(&mut found) {
+                Some(gradient) => download(gradient),
+                None => Activation { data: vec![0.0; shape.iter().product()], shape },
+            }
+        });
+        (input_gradient, weight_pass.owed(kept, leaves))
+    }
+
     fn plain_output(&self, input: ChunkInput) -> Result<(M, Device, Tensor<3>), ChunkError> {
         let device = self.device.clone().without_autodiff();
         let module = self.module().valid();
@@ -158,7 +214,7 @@ impl<M: ChunkModule> Chunk for BurnChunk<M> {
         targets: Option<Targets>,
         loss_scale: f32,
     ) -> Result<ChunkOutput, ChunkError> {
-        if self.flights.contains_key(&microbatch) {
+        if self.flights.contains_key(&microbatch) || self.owed.contains_key(&microbatch) {
             return Err(ChunkError::InFlight { microbatch });
         }
         self.check_targets(targets.as_ref())?;
@@ -170,7 +226,8 @@ impl<M: ChunkModule> Chunk for BurnChunk<M> {
             }
             input => (input, None),
         };
-        let output = module.forward(input)?;
+        let weight_pass = WeightPass::recording();
+        let output = module.forward_split(input, &weight_pass)?;
         let (root, result) = match targets {
             Some(targets) => {
                 let loss = self.loss(&module, output, targets, &self.device)?;
@@ -182,7 +239,7 @@ impl<M: ChunkModule> Chunk for BurnChunk<M> {
                 (Root::Output(output), ChunkOutput::Activation(activation))
             }
         };
-        self.flights.insert(microbatch, Flight { module, input: leaf, root });
+        self.flights.insert(microbatch, Flight { module, input: leaf, root, weight_pass });
         Ok(result)
     }
 
@@ -191,28 +248,11 @@ impl<M: ChunkModule> Chunk for BurnChunk<M> {
         microbatch: MicrobatchId,
         gradient: Option<Activation>,
     ) -> Result<Option<Activation>, ChunkError> {
-        let flight = self.flights.get(&microbatch).ok_or(ChunkError::NotInFlight { microbatch })?;
-        check_gradient(&flight.root, gradient.as_ref())?;
-        let Flight { module, input, root } =
-            self.flights.remove(&microbatch).expect("it was found above");
-        let root = match (root, gradient) {
-            (Root::Output(output), Some(Activation { data, shape })) => {
-                let gradient = Tensor::<3>::from_data(TensorData::new(data, shape), &self.device);
-                (output * gradient).sum()
-            }
-            (Root::Loss(loss), _) => loss,
-            (Root::Output(_), None) => unreachable!("check_gradient refuses it"),
-        };
-        let mut found = root.backward();
-        drop(root);
-        self.layout.add(&module, &mut found, &mut self.gradients);
-        Ok(input.map(|leaf| {
-            let shape = leaf.dims();
-            match leaf.grad_remove(&mut found) {
-                Some(gradient) => download(gradient),
-                None => Activation { data: vec![0.0; shape.iter().product()], shape },
-            }
-        }))
+        let flight = self.land(microbatch, gradient.as_ref())?;
+        flight.weight_pass.at_once();
+        let (input_gradient, owed) = self.differentiate(flight, gradient);
+        owed.add_to(&mut self.gradients);
+        Ok(input_gradient)
     }
 
     fn backward_input(
@@ -220,26 +260,27 @@ impl<M: ChunkModule> Chunk for BurnChunk<M> {
         microbatch: MicrobatchId,
         gradient: Option<Activation>,
     ) -> Result<Option<Activation>, ChunkError> {
-        let whole = std::mem::take(&mut self.gradients);
-        self.gradients = vec![0.0; whole.len()];
-        let result = self.backward(microbatch, gradient);
-        let own = std::mem::replace(&mut self.gradients, whole);
-        if result.is_ok() {
-            self.deferred.insert(microbatch, own);
-        }
-        result
+        let flight = self.land(microbatch, gradient.as_ref())?;
+        let (input_gradient, owed) = self.differentiate(flight, gradient);
+        self.owed.insert(microbatch, owed);
+        Ok(input_gradient)
     }
 
     fn backward_weight(&mut self, microbatch: MicrobatchId) -> Result<(), ChunkError> {
-        let own = self.deferred.remove(&microbatch);
-        let own = own.ok_or(ChunkError::NotInFlight { microbatch })?;
-        self.gradients.iter_mut().zip(own).for_each(|(sum, more)| *sum += more);
+        let Some(owed) = self.owed.remove(&microbatch) else {
+            return Err(match self.flights.contains_key(&microbatch) {
+                true => ChunkError::NoInputPass { microbatch },
+                false => ChunkError::NotInFlight { microbatch },
+            });
+        };
+        owed.add_to(&mut self.gradients);
         Ok(())
     }
 
     fn discard(&mut self, microbatch: MicrobatchId) -> Result<(), ChunkError> {
-        let flight = self.flights.remove(&microbatch);
-        flight.map(drop).ok_or(ChunkError::NotInFlight { microbatch })
+        let flight = self.flights.remove(&microbatch).map(drop);
+        let owed = self.owed.remove(&microbatch).map(drop);
+        flight.or(owed).ok_or(ChunkError::NotInFlight { microbatch })
     }
 
     fn evaluate(

@@ -73,10 +73,15 @@ impl ChunkParam {
 
 /// A consecutive run of layers that one device computes.
 ///
-/// A micro-batch is *in flight* from its forward pass to its backward pass. Each in flight keeps
-/// the weights that its forward pass used: weights may change in between, and the backward pass
-/// still differentiates the function that was computed (weight stashing, as pipelines without a
-/// flush need it).
+/// A micro-batch is *in flight* from its forward pass to the end of its backward pass. Each in
+/// flight keeps the weights that its forward pass used: weights may change in between, and the
+/// backward pass still differentiates the function that was computed (weight stashing, as pipelines
+/// without a flush need it).
+///
+/// A backward pass is one call of [`Chunk::backward`], or one of [`Chunk::backward_input`], for
+/// which the chunk before waits, and later one of [`Chunk::backward_weight`], for which nobody does
+/// (zero-bubble schedules: Qi et al., arXiv:2401.10241). The gradients are the same to the last bit
+/// if the passes that add to them run in the same order of micro-batches, whatever runs in between.
 pub trait Chunk: Send {
     /// The parameters, ascending by offset and without gaps.
     fn params(&self) -> &[ChunkParam];
@@ -113,15 +118,16 @@ pub trait Chunk: Send {
     /// input, or none for the first chunk. Whatever the micro-batch kept is freed.
     ///
     /// # Errors
-    /// The micro-batch is not in flight, or the gradient does not fit the output.
+    /// The micro-batch is not in flight, has its backward-input pass behind it, or the gradient
+    /// does not fit the output.
     fn backward(
         &mut self,
         microbatch: MicrobatchId,
         gradient: Option<Activation>,
     ) -> Result<Option<Activation>, ChunkError>;
 
-    /// The first part of [`Chunk::backward`]: returns the gradient of the chunk's input, and keeps
-    /// what the gradients of the weights need.
+    /// The first half of a backward pass: as [`Chunk::backward`], but adds nothing to the
+    /// gradients. What their computation needs is kept, the rest that the micro-batch kept is freed.
     ///
     /// # Errors
     /// As [`Chunk::backward`].
@@ -131,16 +137,16 @@ pub trait Chunk: Send {
         gradient: Option<Activation>,
     ) -> Result<Option<Activation>, ChunkError>;
 
-    /// The second part: adds what [`Chunk::backward_input`] kept to the gradients. If weight parts
-    /// come in the order in which whole backwards would, the gradients are bit-equal to theirs.
+    /// The second half: adds the micro-batch's weight gradients to the gradients, and frees all
+    /// that was kept. It does not depend on weights that changed in between.
     ///
     /// # Errors
-    /// No weight part of the micro-batch is left to do.
+    /// The micro-batch is not in flight, or has no [`Chunk::backward_input`] behind it.
     fn backward_weight(&mut self, microbatch: MicrobatchId) -> Result<(), ChunkError>;
 
-    /// Forgets a micro-batch in flight without a backward pass. Its memory may be freed only by a
-    /// later backward pass; to run a forward pass that is never followed by one, use
-    /// [`Chunk::evaluate`].
+    /// Forgets a micro-batch in flight, before or between the halves of its backward pass, without
+    /// adding to the gradients. Its memory may be freed only by a later backward pass; to run a
+    /// forward pass that is never followed by one, use [`Chunk::evaluate`].
     ///
     /// # Errors
     /// The micro-batch is not in flight.

@@ -80,4 +80,23 @@ pub enum ChunkError {
         /// The micro-batch.
         microbatch: MicrobatchId,
     },
+    /// A backward or backward-input pass of a micro-batch that has its backward-input pass behind
+    /// it.
+    #[error(
+        "micro-batch {microbatch} has its backward-input pass behind it; run its backward-weight \
+         pass or discard it"
+    )]
+    InputPassDone {
+        /// The micro-batch.
+        microbatch: MicrobatchId,
+    },
+    /// A backward-weight pass of a micro-batch without its backward-input pass.
+    #[error(
+        "micro-batch {microbatch} has no backward-input pass behind it; run that before its \
+         backward-weight pass"
+    )]
+    NoInputPass {
+        /// The micro-batch.
+        microbatch: MicrobatchId,
+    },
 }

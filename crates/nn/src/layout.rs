@@ -4,9 +4,12 @@
 //! model's description. A [`Layout`] maps one to the other by name, once, at the start.
 
 use crate::ChunkParam;
+use crate::tap::leaf_id;
 use burn::Tensor;
+use burn::backend::autodiff::NodeId;
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{Gradients, TensorData};
+use std::collections::HashMap;
 use std::ops::Range;
 
 /// The parameters of a chunk and where the module's visiting order finds them.
@@ -69,9 +72,13 @@ impl Layout {
         module.map(&mut Write { weights, slots: self.slots.iter() })
     }
 
-    /// Adds the gradients of the module's parameters to `sums`, taking them out of `found`.
-    pub(crate) fn add<M: Module>(&self, module: &M, found: &mut Gradients, sums: &mut [f32]) {
-        module.visit(&mut Add { found, sums, slots: self.slots.iter() });
+    /// Takes the gradients of the module's parameters out of `found`, with their places; and the
+    /// places of all its leaves.
+    pub(crate) fn take<M: Module>(&self, module: &M, found: &mut Gradients) -> Taken {
+        let (gradients, leaves) = (Vec::new(), HashMap::new());
+        let mut take = Take { found, gradients, leaves, slots: self.slots.iter() };
+        module.visit(&mut take);
+        (take.gradients, take.leaves)
     }
 }
 
@@ -148,29 +155,32 @@ impl ModuleMapper for Write<'_> {
     }
 }
 
-struct Add<'a> {
+/// Gradients, and the places of leaves, in the flat buffers.
+type Taken = (Vec<(Range<usize>, TensorData)>, HashMap<NodeId, Range<usize>>);
+
+struct Take<'a> {
     found: &'a mut Gradients,
-    sums: &'a mut [f32],
+    gradients: Vec<(Range<usize>, TensorData)>,
+    leaves: HashMap<NodeId, Range<usize>>,
     slots: Slots<'a>,
 }
 
-impl ModuleVisitor for Add<'_> {
+impl ModuleVisitor for Take<'_> {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
         let tensor = param.val();
         if !tensor.is_require_grad() {
             return;
         }
         let slot = next(&mut self.slots);
-        // A parameter that the pass did not touch has no gradient.
-        let Some(gradient) = tensor.grad_remove(self.found) else { return };
-        let data = gradient.into_data();
-        for (sum, value) in self.sums[slot].iter_mut().zip(floats(&data)) {
-            *sum += value;
+        self.leaves.insert(leaf_id(&tensor), slot.clone());
+        // A parameter that the graph does not hold has no gradient there.
+        if let Some(gradient) = tensor.grad_remove(self.found) {
+            self.gradients.push((slot, gradient.into_data()));
         }
     }
 }
 
 /// The values of a tensor's data.
-fn floats(data: &TensorData) -> &[f32] {
+pub(crate) fn floats(data: &TensorData) -> &[f32] {
     data.as_slice().expect("chunks compute in f32")
 }

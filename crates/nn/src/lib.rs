@@ -13,10 +13,13 @@
 //!                          `--> added into gradients(), flat
 //! ```
 //!
+//! A backward pass can be split: `backward_input` returns dx and adds nothing, `backward_weight`
+//! adds later. The products of weight gradients then run in the second alone ([`WeightPass`]).
+//!
 //! A chunk is driven by one thread; give it the threads of a rayon pool by calling it inside
 //! `pool.install`. Each chunk makes its own leaves: two graphs that share one can deadlock.
 //!
-//! Absent: sharded (tensor-parallel) layers, a split backward, fused operations, GPUs.
+//! Absent: sharded (tensor-parallel) layers, fused operations, GPUs.
 
 mod burn_chunk;
 mod chunk;
@@ -26,6 +29,8 @@ mod layout;
 mod measure;
 mod module;
 mod optimizer;
+mod tap;
+mod weight_pass;
 
 pub use burn_chunk::{BurnChunk, ChunkEnds};
 pub use chunk::{Activation, Chunk, ChunkInput, ChunkOutput, ChunkParam, Targets};
@@ -34,3 +39,4 @@ pub use gpt::gpt_chunk;
 pub use measure::{Measured, profile_layers};
 pub use module::{ChunkModule, ModuleInput, cross_entropy};
 pub use optimizer::{AdamW, AdamWConfig, Optimizer, Sgd, decayed_ranges, squared_norm};
+pub use weight_pass::WeightPass;

@@ -3,7 +3,14 @@
 //! ```text
 //! live bytes      before | forward .. peak | after | backward .. peak | after
 //! saved           = after the forward pass - before - the output - the input activation
-//! workspace       = the larger of (forward's peak - after it) and (backward's peak - before it)
+//!
+//! live bytes      before the input | forward | backward input .. peak | after | backward weight ..
+//! deferred        = after the backward-input pass - before the input, gradients dropped
+//!
+//! beyond          forward: peak - after, backward and backward weight: peak - before,
+//!                 backward input: peak - the larger of before and after
+//! workspace       = the larger one of forward and backward
+//! split workspace = the largest one of forward and the two halves of backward
 //! ```
 
 use crate::{
@@ -61,13 +68,25 @@ struct Bench<'a> {
     meter: &'a dyn Meter,
 }
 
-/// One forward and one backward pass.
+/// Each pass once.
 struct Sample {
     forward: Nanos,
     backward: Nanos,
+    backward_input: Nanos,
+    backward_weight: Nanos,
     saved: Bytes,
+    deferred: Bytes,
     workspace: Bytes,
+    split_workspace: Bytes,
     output: Bytes,
+}
+
+/// Time and memory of one pass.
+struct Span {
+    time: Nanos,
+    before: Bytes,
+    peak: Bytes,
+    after: Bytes,
 }
 
 impl Bench<'_> {
@@ -103,8 +122,12 @@ impl Bench<'_> {
             name: model.layers[layer as usize].name.clone(),
             forward: lower_quartile(samples.iter().map(|sample| sample.forward)),
             backward: lower_quartile(samples.iter().map(|sample| sample.backward)),
+            backward_input: lower_quartile(samples.iter().map(|sample| sample.backward_input)),
+            backward_weight: lower_quartile(samples.iter().map(|sample| sample.backward_weight)),
             saved: lower_quartile(samples.iter().map(|sample| sample.saved)),
+            deferred: lower_quartile(samples.iter().map(|sample| sample.deferred)),
             workspace: lower_quartile(samples.iter().map(|sample| sample.workspace)),
+            split_workspace: lower_quartile(samples.iter().map(|sample| sample.split_workspace)),
             output: lower_quartile(samples.iter().map(|sample| sample.output)),
         };
         Ok((profile, self.optimizer(&mut *chunk)))
@@ -112,32 +135,52 @@ impl Bench<'_> {
 
     fn sample(&self, chunk: &mut dyn Chunk, layer: u32) -> Result<Sample, ChunkError> {
         let microbatch = MicrobatchId(0);
-        let is_head = layer as usize == self.config.layers + 1;
-        let (input, targets) = (self.input(layer), is_head.then(|| Targets { ids: self.ids() }));
+        let (input, targets) = (self.input(layer), self.targets(layer));
         // An activation is alive before the pass and stays; the layer's figure leaves it out.
+        let (result, forward) = self.pass(|| chunk.forward(microbatch, input, targets, 1.0))?;
+        let gradient = output_gradient(result);
+        let output = gradient.as_ref().map_or(Bytes::ZERO, |it| Bytes::of_f32(it.data.len()));
+        // Both the returned copy of the output and the graph's own are not counted as saved.
+        let saved = forward.after.saturating_sub(forward.before).saturating_sub(output * 2);
+        let (_, backward) = self.pass(|| chunk.backward(microbatch, gradient))?;
+
+        let before = self.meter.live_bytes();
+        let (input, targets) = (self.input(layer), self.targets(layer));
+        let gradient = output_gradient(chunk.forward(microbatch, input, targets, 1.0)?);
+        let (returned, input_half) = self.pass(|| chunk.backward_input(microbatch, gradient))?;
+        drop(returned);
+        let deferred = self.meter.live_bytes().saturating_sub(before);
+        let ((), weight_half) = self.pass(|| chunk.backward_weight(microbatch))?;
+
+        let beyond = |span: &Span, alive: Bytes| span.peak.saturating_sub(alive);
+        let of_forward = beyond(&forward, forward.after);
+        let of_input_half = beyond(&input_half, input_half.before.max(input_half.after));
+        let of_weight_half = beyond(&weight_half, weight_half.before);
+        Ok(Sample {
+            forward: forward.time,
+            backward: backward.time,
+            backward_input: input_half.time,
+            backward_weight: weight_half.time,
+            saved,
+            deferred,
+            workspace: of_forward.max(beyond(&backward, backward.before)),
+            split_workspace: of_forward.max(of_input_half).max(of_weight_half),
+            output,
+        })
+    }
+
+    /// Runs one pass.
+    fn pass<T>(
+        &self,
+        pass: impl FnOnce() -> Result<T, ChunkError>,
+    ) -> Result<(T, Span), ChunkError> {
         let before = self.meter.live_bytes();
         self.meter.reset_peak();
         let start = self.meter.now();
-        let result = chunk.forward(microbatch, input, targets, 1.0)?;
-        let forward = self.meter.now().saturating_sub(start);
-        let (after, peak) = (self.meter.live_bytes(), self.meter.peak_bytes());
-        let (output, gradient) = match result {
-            ChunkOutput::Activation(activation) => {
-                (Bytes::of_f32(activation.data.len()), Some(activation))
-            }
-            ChunkOutput::Loss(_) => (Bytes::ZERO, None),
-        };
-        // Both the returned copy of the output and the graph's own are not counted as saved.
-        let saved = after.saturating_sub(before).saturating_sub(output * 2);
-        let workspace_forward = peak.saturating_sub(after);
-        self.meter.reset_peak();
-        let start = self.meter.now();
-        let input_gradient = chunk.backward(microbatch, gradient)?;
-        let backward = self.meter.now().saturating_sub(start);
-        let workspace_backward = self.meter.peak_bytes().saturating_sub(after);
-        drop(input_gradient);
-        let workspace = workspace_forward.max(workspace_backward);
-        Ok(Sample { forward, backward, saved, workspace, output })
+        let result = pass()?;
+        let time = self.meter.now().saturating_sub(start);
+        let (peak, after) = (self.meter.peak_bytes(), self.meter.live_bytes());
+        Ok((result, Span { time, before, peak, after }))
     }
 
     fn optimizer(&self, chunk: &mut dyn Chunk) -> Nanos {
@@ -167,9 +210,22 @@ impl Bench<'_> {
         ChunkInput::Activation(Activation { data: data.collect(), shape })
     }
 
+    fn targets(&self, layer: u32) -> Option<Targets> {
+        let is_head = layer as usize == self.config.layers + 1;
+        is_head.then(|| Targets { ids: self.ids() })
+    }
+
     fn ids(&self) -> Vec<u32> {
         let n_ids = self.batch * self.sequence;
         (0..n_ids).map(|at| (at % self.config.vocab) as u32).collect()
+    }
+}
+
+/// What stands in for the gradient of a pass's output: the output itself.
+fn output_gradient(output: ChunkOutput) -> Option<Activation> {
+    match output {
+        ChunkOutput::Activation(activation) => Some(activation),
+        ChunkOutput::Loss(_) => None,
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a Burn module has to offer to become a chunk.
 
-use crate::ChunkError;
+use crate::{ChunkError, WeightPass};
 use burn::module::Module;
 use burn::tensor::activation::log_softmax;
 use burn::tensor::{Int, Tensor};
@@ -51,6 +51,22 @@ pub trait ChunkModule: Module + 'static {
     /// # Errors
     /// The input is of the other kind, or its shape does not fit.
     fn forward(&self, input: ModuleInput) -> Result<Tensor<3>, ChunkError>;
+
+    /// As `forward`, for a pass that is differentiated. A module whose linear maps go through
+    /// `weight_pass` has their weight gradients computed by [`crate::Chunk::backward_weight`]
+    /// alone; write `forward` as this with [`WeightPass::none`]. By default nothing is put off:
+    /// [`crate::Chunk::backward_input`] computes all gradients and keeps those of the weights.
+    ///
+    /// # Errors
+    /// As `forward`.
+    fn forward_split(
+        &self,
+        input: ModuleInput,
+        weight_pass: &WeightPass,
+    ) -> Result<Tensor<3>, ChunkError> {
+        let _ = weight_pass;
+        self.forward(input)
+    }
 
     /// The loss of the last chunk as one value: by default the mean cross-entropy of its logits in
     /// nats. `targets` is `[batch, sequence]`.

@@ -10,6 +10,10 @@ pub enum Pass {
     Forward,
     /// From the gradient of the output to those of the weights and the input.
     Backward,
+    /// The first half of it where it is split: to the gradient of the input.
+    BackwardInput,
+    /// The second half: to the gradients of the weights.
+    BackwardWeight,
 }
 
 /// One layer, measured for one micro-batch on one thread of the host.
@@ -21,11 +25,21 @@ pub struct LayerProfile {
     pub forward: Nanos,
     /// Time of the backward pass, of the weights and of the input together.
     pub backward: Nanos,
+    /// Time of a backward-input pass.
+    pub backward_input: Nanos,
+    /// Time of a backward-weight pass.
+    pub backward_weight: Nanos,
     /// Bytes that stay alive between a micro-batch's forward and its backward pass, beside the
     /// activations that enter and leave the layer: inside a chunk those need not be kept.
     pub saved: Bytes,
-    /// The most bytes alive during either pass beyond what is alive before it and what it leaves.
+    /// Bytes that stay alive between a micro-batch's backward-input and its backward-weight pass,
+    /// beside the flat gradients: the factors of the weight gradients.
+    pub deferred: Bytes,
+    /// The most bytes alive during a forward or a whole backward pass beyond what is alive before
+    /// it and what it leaves.
     pub workspace: Bytes,
+    /// The same of a forward pass and the halves of a backward pass.
+    pub split_workspace: Bytes,
     /// Bytes of the activation that leaves the layer; zero for the last one.
     pub output: Bytes,
 }
@@ -64,7 +78,10 @@ impl ParamBytes {
 /// time of an optimizer step         = per_million * n_params / 10^6 / speed
 /// saved bytes of layers a..b        = output[a - 1] + saved[a] + .. + saved[b - 1] + output[b - 1]
 ///                                     for each micro-batch in flight
-/// workspace of layers a..b          = max(workspace[a], .., workspace[b - 1])   once
+/// deferred bytes of layers a..b     = deferred[a] + .. + deferred[b - 1]
+///                                     for each micro-batch between the halves of its backward
+/// workspace of layers a..b          = max(workspace[a], .., workspace[b - 1])   once,
+///                                     by split_workspace where backward passes are split
 /// ```
 ///
 /// `speed` is a device's, relative to one thread of the measured host: at 0.25 everything takes
@@ -102,6 +119,8 @@ impl Profile {
         let times = self.range(layers).iter().map(|layer| match pass {
             Pass::Forward => layer.forward,
             Pass::Backward => layer.backward,
+            Pass::BackwardInput => layer.backward_input,
+            Pass::BackwardWeight => layer.backward_weight,
         });
         scaled(times.sum::<Nanos>().0 as f64, speed)
     }
@@ -125,13 +144,30 @@ impl Profile {
         self.output(0..layers.start) + inside + self.output(layers)
     }
 
-    /// The most extra bytes during a pass over `layers`: layers run one after the other, so their
-    /// largest.
+    /// Bytes that each micro-batch keeps alive in `layers` between its backward-input and its
+    /// backward-weight pass. What [`Profile::saved`] counts is freed by then.
+    ///
+    /// # Panics
+    /// If the range passes the last layer.
+    pub fn deferred(&self, layers: Range<u32>) -> Bytes {
+        self.range(layers).iter().map(|layer| layer.deferred).sum()
+    }
+
+    /// The most extra bytes during a forward or a whole backward pass over `layers`: layers run one
+    /// after the other, so their largest.
     ///
     /// # Panics
     /// If the range passes the last layer.
     pub fn workspace(&self, layers: Range<u32>) -> Bytes {
         self.range(layers).iter().map(|layer| layer.workspace).max().unwrap_or(Bytes::ZERO)
+    }
+
+    /// As [`Profile::workspace`], where the backward passes over `layers` are split.
+    ///
+    /// # Panics
+    /// If the range passes the last layer.
+    pub fn split_workspace(&self, layers: Range<u32>) -> Bytes {
+        self.range(layers).iter().map(|layer| layer.split_workspace).max().unwrap_or(Bytes::ZERO)
     }
 
     /// Bytes of the activation that leaves `layers`, for one micro-batch.
@@ -164,8 +200,12 @@ pub(crate) mod tests {
             name: name.to_owned(),
             forward: Nanos(forward),
             backward: Nanos(backward),
+            backward_input: Nanos(backward / 2 + 1),
+            backward_weight: Nanos(backward / 2 + 3),
             saved: Bytes(saved),
+            deferred: Bytes(saved / 2),
             workspace: Bytes(workspace),
+            split_workspace: Bytes(workspace / 2),
             output: Bytes(64),
         };
         Profile {
@@ -193,6 +233,8 @@ pub(crate) mod tests {
         let profile = profile();
         assert_eq!(profile.pass_time(Pass::Forward, 0..3, 1.0), Nanos(142));
         assert_eq!(profile.pass_time(Pass::Backward, 1..3, 0.25), Nanos(1056));
+        assert_eq!(profile.pass_time(Pass::BackwardInput, 0..3, 1.0), Nanos(145));
+        assert_eq!(profile.pass_time(Pass::BackwardWeight, 0..2, 0.5), Nanos(234));
         assert_eq!(profile.pass_time(Pass::Forward, 1..1, 1.0), Nanos::ZERO);
         assert_eq!(profile.optimizer_time(500_000, 0.5), Nanos(2_000_000));
     }
@@ -202,7 +244,10 @@ pub(crate) mod tests {
         let profile = profile();
         assert_eq!(profile.saved(0..2), Bytes(100 + 1000 + 64));
         assert_eq!(profile.saved(1..2), Bytes(64 + 1000 + 64));
+        assert_eq!(profile.deferred(0..3), Bytes(50 + 500 + 150));
+        assert_eq!(profile.deferred(1..1), Bytes::ZERO);
         assert_eq!(profile.workspace(0..2), Bytes(50));
+        assert_eq!(profile.split_workspace(0..2), Bytes(25));
         assert_eq!(profile.output(0..2), Bytes(64));
     }
 

@@ -1,4 +1,4 @@
-//! The file of a profile: JSON, version 1, units in the names of the fields.
+//! The file of a profile: JSON, version 2, units in the names of the fields.
 
 use crate::{LayerProfile, LinkProfile, ParamBytes, Profile, ProfileError};
 use cavalcade_units::{Bandwidth, Bytes, Nanos};
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::Path;
 
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 
 #[derive(Deserialize)]
 struct Header {
@@ -43,8 +43,12 @@ struct LayerEntry {
     name: String,
     forward_ns: u64,
     backward_ns: u64,
+    backward_input_ns: u64,
+    backward_weight_ns: u64,
     saved_bytes: u64,
+    deferred_bytes: u64,
     workspace_bytes: u64,
+    split_workspace_bytes: u64,
     output_bytes: u64,
 }
 
@@ -142,8 +146,12 @@ impl From<LayerEntry> for LayerProfile {
             name: entry.name,
             forward: Nanos(entry.forward_ns),
             backward: Nanos(entry.backward_ns),
+            backward_input: Nanos(entry.backward_input_ns),
+            backward_weight: Nanos(entry.backward_weight_ns),
             saved: Bytes(entry.saved_bytes),
+            deferred: Bytes(entry.deferred_bytes),
             workspace: Bytes(entry.workspace_bytes),
+            split_workspace: Bytes(entry.split_workspace_bytes),
             output: Bytes(entry.output_bytes),
         }
     }
@@ -155,8 +163,12 @@ impl From<&LayerProfile> for LayerEntry {
             name: layer.name.clone(),
             forward_ns: layer.forward.0,
             backward_ns: layer.backward.0,
+            backward_input_ns: layer.backward_input.0,
+            backward_weight_ns: layer.backward_weight.0,
             saved_bytes: layer.saved.0,
+            deferred_bytes: layer.deferred.0,
             workspace_bytes: layer.workspace.0,
+            split_workspace_bytes: layer.split_workspace.0,
             output_bytes: layer.output.0,
         }
     }
@@ -179,7 +191,8 @@ mod tests {
     fn what_is_wrong_is_named() {
         let text = profile().to_json();
         for (old, new, wanted) in [
-            ("\"version\": 1", "\"version\": 2", "version 2; this build reads version 1"),
+            ("\"version\": 2", "\"version\": 1", "version 1; this build reads version 2: measure"),
+            ("\"version\": 2", "\"version\": 3", "version 3; this build reads version 2: measure"),
             ("\"sequence\": 128", "\"sequence\": 0", "sequence of the profile is 0"),
             ("\"op_overhead_ns\"", "\"overhead\"", "unknown field `overhead`"),
             ("\"saved_bytes\": 100,", "", "missing field `saved_bytes`"),

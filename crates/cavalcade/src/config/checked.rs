@@ -1,6 +1,6 @@
 //! The configuration as it is meant: every value checked, every default filled in.
 
-use super::file::{ConfigFile, OptimizerWord, Paths, PipelineFile, TokenizerWord};
+use super::file::{ConfigFile, OptimizerWord, Paths, PipelineFile, RecomputeWord, TokenizerWord};
 use super::{ConfigError, overrides};
 use cavalcade_cluster::{Cluster, ClusterError, ClusterFile};
 use cavalcade_model::GptConfig;
@@ -69,6 +69,13 @@ pub enum TokenizerKind {
 pub struct PlanConfig {
     /// The kind of schedule.
     pub kind: Kind,
+    /// Whether backward passes run in two halves, be it by the kind of schedule or by wish.
+    pub split_backward: bool,
+    /// Whether every chunk keeps its input alone and runs its forward pass again.
+    pub recompute: bool,
+    /// Whether those inputs are kept on the host, and how many passes before its use each is
+    /// fetched.
+    pub offload: Option<u32>,
     /// The replicas.
     pub pipelines: Vec<PipelineConfig>,
 }
@@ -383,6 +390,16 @@ fn plan(file: &ConfigFile, cluster: &Cluster, fail: &Fail) -> Result<PlanConfig,
     if let Some(problem) = not_for_training(kind) {
         return Err(fail("plan.schedule", format!("`{kind}` {problem}")));
     }
+    let recompute = file.plan.recompute == RecomputeWord::All;
+    // 0 is how a file says "do not offload": TOML has no null.
+    let offload = Some(file.plan.offload).filter(|&ahead| ahead != 0);
+    if let Some(ahead) = offload.filter(|_| !recompute) {
+        let problem = format!(
+            "{ahead} passes ahead, but only inputs of chunks that recompute leave the device; set \
+             plan.recompute to \"all\", or this to 0"
+        );
+        return Err(fail("plan.offload", problem));
+    }
     let names = || {
         let names = cluster.devices().iter().map(|device| device.name.as_str());
         names.collect::<Vec<_>>().join(", ")
@@ -427,7 +444,8 @@ fn plan(file: &ConfigFile, cluster: &Cluster, fail: &Fail) -> Result<PlanConfig,
             microbatches: pipeline.microbatches,
         });
     }
-    Ok(PlanConfig { kind, pipelines })
+    let split_backward = kind.splits_backward() || file.plan.split_backward;
+    Ok(PlanConfig { kind, split_backward, recompute, offload, pipelines })
 }
 
 fn layer_range(text: &str) -> Option<Range<u32>> {

@@ -142,12 +142,27 @@ pub(super) enum OptimizerWord {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct PlanFile {
     pub(super) schedule: String,
+    pub(super) split_backward: bool,
+    pub(super) recompute: RecomputeWord,
+    pub(super) offload: u32,
 }
 
 impl Default for PlanFile {
     fn default() -> Self {
-        Self { schedule: "1f1b".to_owned() }
+        Self {
+            schedule: "1f1b".to_owned(),
+            split_backward: false,
+            recompute: RecomputeWord::None,
+            offload: 0,
+        }
     }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum RecomputeWord {
+    None,
+    All,
 }
 
 /// A replica: its devices in the order of its stages. What is left out is planned.

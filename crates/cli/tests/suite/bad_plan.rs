@@ -198,3 +198,10 @@ fn a_word_that_is_no_schedule() {
     let start = "2: error: c.toml: plan.schedule: `2f2b` is not a kind of schedule; the kinds";
     assert!(said.starts_with(start) && said.contains("1f1b"), "{said}");
 }
+
+#[test]
+fn passes_that_make_no_sense() {
+    check(motley().set("plan.offload", 2), expect![[""]]);
+    check(motley().set("plan.recompute", "some"), expect![[""]]);
+    check(motley().set("plan.split_backward", "yes"), expect![[""]]);
+}

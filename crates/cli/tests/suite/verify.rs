@@ -45,6 +45,18 @@ fn replicas_of_unlike_depth_equal_one_process() {
 }
 
 #[test]
+fn split_and_recomputed_passes_equal_one_process() {
+    let recomputed = square().set("plan.recompute", "all");
+    for configuration in [
+        square().set("plan.schedule", "zb-h1"),
+        square().set("plan.split_backward", true),
+        recomputed.set("plan.split_backward", true).set("plan.offload", 1),
+    ] {
+        assert_eq!(verify(&configuration, "").ok().last_json()["passed"], true);
+    }
+}
+
+#[test]
 fn a_difference_beyond_the_tolerance_is_exit_code_1() {
     let ended = verify(&square(), "--tolerance 0");
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);

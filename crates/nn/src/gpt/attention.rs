@@ -1,6 +1,7 @@
 //! Causal self-attention with plain Burn operations (Vaswani et al., arXiv:1706.03762, 3.2).
 
 use super::layers::Linear;
+use crate::WeightPass;
 use burn::Tensor;
 use burn::module::Module;
 use burn::tensor::activation::softmax;
@@ -21,11 +22,16 @@ pub(super) struct Attention {
 
 impl Attention {
     /// `x` `[B, T, W]` to the same; `mask` is [`causal_mask`].
-    pub(super) fn forward(&self, x: Tensor<3>, mask: &Tensor<4>) -> Tensor<3> {
+    pub(super) fn forward(
+        &self,
+        x: Tensor<3>,
+        mask: &Tensor<4>,
+        weight_pass: &WeightPass,
+    ) -> Tensor<3> {
         let [batch, sequence, width] = x.dims();
         let depth = width / self.n_heads;
         // [B, T, 3 W] -> three of [B, H, T, D].
-        let qkv = self.c_attn.forward(x);
+        let qkv = self.c_attn.forward(x, weight_pass);
         let part = |idx: usize| {
             let part = qkv.clone().narrow(2, idx * width, width);
             part.reshape([batch, sequence, self.n_heads, depth]).swap_dims(1, 2)
@@ -33,7 +39,8 @@ impl Attention {
         let query = part(0).mul_scalar(1.0 / (depth as f32).sqrt());
         let scores = query.matmul(part(1).transpose()) + mask.clone();
         let mixed = softmax(scores, 3).matmul(part(2));
-        self.c_proj.forward(mixed.swap_dims(1, 2).reshape([batch, sequence, width]))
+        let mixed = mixed.swap_dims(1, 2).reshape([batch, sequence, width]);
+        self.c_proj.forward(mixed, weight_pass)
     }
 }
 

@@ -4,6 +4,7 @@
 use super::Leaves;
 use super::attention::Attention;
 use super::layers::{LayerNorm, Linear, gelu};
+use crate::WeightPass;
 use burn::Tensor;
 use burn::module::Module;
 
@@ -47,9 +48,14 @@ impl Block {
     }
 
     /// `x` `[B, T, W]` to the same.
-    pub(super) fn forward(&self, x: Tensor<3>, mask: &Tensor<4>) -> Tensor<3> {
-        let x = x.clone() + self.attn.forward(self.ln_1.forward(x), mask);
-        let hidden = gelu(self.mlp.c_fc.forward(self.ln_2.forward(x.clone())));
-        x + self.mlp.c_proj.forward(hidden)
+    pub(super) fn forward(
+        &self,
+        x: Tensor<3>,
+        mask: &Tensor<4>,
+        weight_pass: &WeightPass,
+    ) -> Tensor<3> {
+        let x = x.clone() + self.attn.forward(self.ln_1.forward(x), mask, weight_pass);
+        let hidden = self.mlp.c_fc.forward(self.ln_2.forward(x.clone()), weight_pass);
+        x + self.mlp.c_proj.forward(gelu(hidden), weight_pass)
     }
 }

@@ -1,10 +1,11 @@
 //! The small layers: a table of rows, a linear map, a layer norm, GELU.
 
+use crate::WeightPass;
 use burn::Tensor;
 use burn::module::{Module, Param};
 use burn::tensor::Int;
 use burn::tensor::activation::sigmoid;
-use burn::tensor::module::{embedding, layer_norm, linear};
+use burn::tensor::module::{embedding, layer_norm};
 
 /// GPT-2's.
 const EPSILON: f64 = 1e-5;
@@ -32,8 +33,8 @@ impl Table {
     }
 
     /// The products of activations `[B, T, W]` with every row, `[B, T, entries]`.
-    pub(super) fn scores(&self, x: Tensor<3>) -> Tensor<3> {
-        linear(x, self.weight.val().transpose(), None)
+    pub(super) fn scores(&self, x: Tensor<3>, weight_pass: &WeightPass) -> Tensor<3> {
+        weight_pass.scores(x, self.weight.val())
     }
 }
 
@@ -47,8 +48,8 @@ pub(super) struct Linear {
 
 impl Linear {
     /// `[B, T, in]` to `[B, T, out]`.
-    pub(super) fn forward(&self, x: Tensor<3>) -> Tensor<3> {
-        linear(x, self.weight.val(), self.bias.as_ref().map(|bias| bias.val()))
+    pub(super) fn forward(&self, x: Tensor<3>, weight_pass: &WeightPass) -> Tensor<3> {
+        weight_pass.linear(x, self.weight.val(), self.bias.as_ref().map(|bias| bias.val()))
     }
 }
 

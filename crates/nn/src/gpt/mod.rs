@@ -9,7 +9,7 @@ mod layers;
 
 use crate::burn_chunk::{BurnChunk, ChunkEnds};
 use crate::layout::Layout;
-use crate::{Chunk, ChunkError, ChunkModule, ChunkParam, ModuleInput};
+use crate::{Chunk, ChunkError, ChunkModule, ChunkParam, ModuleInput, WeightPass};
 use attention::causal_mask;
 use block::Block;
 use burn::Tensor;
@@ -40,6 +40,10 @@ struct GptLayers {
 /// # Panics
 /// If the range is empty or reaches past the head.
 pub fn gpt_chunk(config: &GptConfig, layers: Range<u32>, seed: u64) -> Box<dyn Chunk> {
+    Box::new(burn_chunk(config, layers, seed))
+}
+
+fn burn_chunk(config: &GptConfig, layers: Range<u32>, seed: u64) -> BurnChunk<GptLayers> {
     let model = Model::gpt(config);
     assert!(!layers.is_empty(), "a chunk holds at least one layer, not {layers:?}");
     let refs = model.params_of(layers.clone());
@@ -57,11 +61,19 @@ pub fn gpt_chunk(config: &GptConfig, layers: Range<u32>, seed: u64) -> Box<dyn C
     };
     let layout = Layout::of_params(&module, stored(&refs), &|path| logical(path, first_block));
     let ends = ChunkEnds { first: layers.start == 0, last: layers.end == model.n_layers() };
-    Box::new(BurnChunk::with_layout(module, &device, ends, layout))
+    BurnChunk::with_layout(module, &device, ends, layout)
 }
 
 impl ChunkModule for GptLayers {
     fn forward(&self, input: ModuleInput) -> Result<Tensor<3>, ChunkError> {
+        self.forward_split(input, &WeightPass::none())
+    }
+
+    fn forward_split(
+        &self,
+        input: ModuleInput,
+        weight_pass: &WeightPass,
+    ) -> Result<Tensor<3>, ChunkError> {
         let mut x = match (&self.wte, &self.wpe) {
             (Some(wte), Some(wpe)) => {
                 let ids = input.tokens()?;
@@ -85,11 +97,11 @@ impl ChunkModule for GptLayers {
         if !self.h.is_empty() {
             let mask = causal_mask(x.dims()[1], &x.device());
             for block in &self.h {
-                x = block.forward(x, &mask);
+                x = block.forward(x, &mask, weight_pass);
             }
         }
         Ok(match (&self.ln_f, self.lm_head.as_ref().or(self.wte.as_ref())) {
-            (Some(norm), Some(head)) => head.scores(norm.forward(x)),
+            (Some(norm), Some(head)) => head.scores(norm.forward(x), weight_pass),
             _ => x,
         })
     }
@@ -159,6 +171,40 @@ impl Leaves<'_> {
         LayerNorm {
             weight: self.get(&format!("{name}.weight")),
             bias: self.find(&format!("{name}.bias")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::burn_chunk;
+    use crate::weight_pass::tests::places;
+    use crate::{Chunk, ChunkInput, Targets};
+    use cavalcade_model::GptConfig;
+    use cavalcade_units::MicrobatchId;
+
+    #[test]
+    fn every_matrix_but_the_embeddings_is_left_to_the_weight_pass() {
+        for (is_tied, head) in [(true, "wte.weight"), (false, "lm_head.weight")] {
+            let config = GptConfig::new(11, 8, 16, 2, 1, is_tied, true).unwrap();
+            let mut chunk = burn_chunk(&config, 0..3, 1);
+            let ids: Vec<u32> = (0..8).collect();
+            let input = ChunkInput::Tokens { ids: ids.clone(), batch: 1, sequence: 8 };
+            let microbatch = MicrobatchId(0);
+            chunk.forward(microbatch, input, Some(Targets { ids }), 1.0).unwrap();
+            chunk.backward_input(microbatch, None).unwrap();
+            let [mut kept, due] = places(chunk.owed(microbatch)).map(|slots| {
+                let named = |slot| chunk.params().iter().find(|param| param.range() == slot);
+                slots.into_iter().map(|slot| named(slot).unwrap().name.as_str()).collect::<Vec<_>>()
+            });
+            kept.sort_unstable();
+            let small = ["h.0.ln_1.bias", "h.0.ln_1.weight", "h.0.ln_2.bias", "h.0.ln_2.weight"];
+            let rest = ["ln_f.bias", "ln_f.weight", "wpe.weight", "wte.weight"];
+            assert_eq!(kept, [small, rest].concat());
+            let maps = ["mlp.c_proj", "mlp.c_fc", "attn.c_proj", "attn.c_attn"];
+            let parts = maps.into_iter().flat_map(|map| ["weight", "bias"].map(|part| (map, part)));
+            let parts = parts.map(|(map, part)| format!("h.0.{map}.{part}"));
+            assert_eq!(due, [head.to_owned()].into_iter().chain(parts).collect::<Vec<_>>());
         }
     }
 }

@@ -4,6 +4,8 @@
 mod gradient;
 mod measuring;
 mod own_module;
+mod own_split;
 mod partition;
 mod refusals;
 mod row;
+mod split;

@@ -32,8 +32,10 @@ fn every_layer_is_measured_in_the_models_order() {
     let names: Vec<&str> = measured.layers.iter().map(|layer| layer.name.as_str()).collect();
     assert_eq!(names, ["embedding", "h.0", "h.1", "h.2", "head"]);
     for layer in &measured.layers {
-        assert_eq!((layer.forward, layer.backward), (Nanos(1000), Nanos(1000)));
-        assert_eq!((layer.saved, layer.workspace), (Bytes::ZERO, Bytes::ZERO));
+        let times = [layer.forward, layer.backward, layer.backward_input, layer.backward_weight];
+        assert_eq!(times, [Nanos(1000); 4]);
+        assert_eq!([layer.saved, layer.deferred], [Bytes::ZERO; 2]);
+        assert_eq!([layer.workspace, layer.split_workspace], [Bytes::ZERO; 2]);
         let output = if layer.name == "head" { 0 } else { 2 * 8 * 16 };
         assert_eq!(layer.output, Bytes::of_f32(output), "{}", layer.name);
     }

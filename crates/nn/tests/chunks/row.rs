@@ -41,6 +41,22 @@ impl Row {
         assert!(gradient.is_none(), "token ids have no gradient");
     }
 
+    /// The first half of the backward pass.
+    pub(crate) fn backward_input(&mut self, microbatch: u32) {
+        let mut gradient = None;
+        for chunk in self.0.iter_mut().rev() {
+            gradient = chunk.backward_input(MicrobatchId(microbatch), gradient).unwrap();
+        }
+        assert!(gradient.is_none(), "token ids have no gradient");
+    }
+
+    /// The second half.
+    pub(crate) fn backward_weight(&mut self, microbatch: u32) {
+        for chunk in &mut self.0 {
+            chunk.backward_weight(MicrobatchId(microbatch)).unwrap();
+        }
+    }
+
     /// The gradients by name, copies of a tied parameter summed.
     pub(crate) fn gradients(&self) -> BTreeMap<String, Vec<f32>> {
         let mut sums: BTreeMap<String, Vec<f32>> = BTreeMap::new();

@@ -126,8 +126,12 @@ fn profile(model: &Model) -> Profile {
         name: name.to_owned(),
         forward: Nanos(1000),
         backward: Nanos(2000),
+        backward_input: Nanos(1000),
+        backward_weight: Nanos(1000),
         saved: Bytes(1000),
+        deferred: Bytes(500),
         workspace: Bytes(100),
+        split_workspace: Bytes(100),
         output: Bytes(100),
     };
     Profile {
