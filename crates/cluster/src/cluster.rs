@@ -3,7 +3,7 @@
 
 use crate::ClusterError;
 use crate::network::{Network, Networks, Resource, Route};
-use cavalcade_units::{Bandwidth, Bytes, DeviceId, Nanos};
+use cavalcade_units::{Bandwidth, Bytes, DeviceId, FlopRate, Nanos};
 use std::collections::BTreeMap;
 
 /// The fastest emulated device, in host cores. Above it a speed is a slip of the pen.
@@ -21,6 +21,11 @@ pub struct Device {
     pub memory: Option<Bytes>,
     /// Threads of its arithmetic, at least one.
     pub threads: usize,
+    /// What its arithmetic reaches at best: the measure of its utilization, and of its times where
+    /// nothing was measured. None: unknown.
+    pub flops: Option<FlopRate>,
+    /// The share of `flops` that a layer's passes reach, in `(0, 1]`.
+    pub efficiency: f64,
     /// The machine that it sits in together with others. None: a node of its own, with its name.
     pub node: Option<String>,
     /// Where its node stands. All devices have a site, or none has.
@@ -32,7 +37,16 @@ impl Device {
     /// its own.
     pub fn named(name: impl Into<String>) -> Self {
         let name = name.into();
-        Self { name, speed: None, memory: None, threads: 1, node: None, site: None }
+        Self {
+            name,
+            speed: None,
+            memory: None,
+            threads: 1,
+            flops: None,
+            efficiency: 1.0,
+            node: None,
+            site: None,
+        }
     }
 
     /// The name of its node.
@@ -113,6 +127,22 @@ impl Cluster {
         });
         let networks = Networks::new(&places.collect::<Vec<_>>(), networks)?;
         Ok(Self { networks, ..self })
+    }
+
+    /// The same cluster, each device with its speed of `speeds`.
+    ///
+    /// # Errors
+    /// A speed out of its range.
+    ///
+    /// # Panics
+    /// If there is not one speed a device.
+    pub fn with_speeds(mut self, speeds: &[f64]) -> Result<Self, ClusterError> {
+        assert_eq!(speeds.len(), self.devices.len(), "one speed a device");
+        for (idx, (device, &speed)) in self.devices.iter_mut().zip(speeds).enumerate() {
+            device.speed = Some(speed);
+            check_device(device, idx)?;
+        }
+        Ok(self)
     }
 
     fn insert(&mut self, link: &Link) -> Result<(), ClusterError> {
@@ -258,6 +288,9 @@ fn check_device(device: &Device, idx: usize) -> Result<(), ClusterError> {
     }
     if device.threads == 0 {
         return Err(ClusterError::NoThreads { name });
+    }
+    if !(device.efficiency > 0.0 && device.efficiency <= 1.0) {
+        return Err(ClusterError::Efficiency { name, found: device.efficiency });
     }
     Ok(())
 }

@@ -35,6 +35,17 @@ pub enum ClusterError {
         /// Its speed.
         found: f64,
     },
+    /// An efficiency is out of range.
+    #[error(
+        "device `{name}` has efficiency {found}; write a share above 0 and at most 1, or leave it \
+         out for all of its flops"
+    )]
+    Efficiency {
+        /// The device.
+        name: String,
+        /// Its efficiency.
+        found: f64,
+    },
     /// A device has zero bytes.
     #[error(
         "device `{name}` has no memory; write an amount such as `64 MiB`, or leave it out for no \

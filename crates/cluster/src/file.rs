@@ -63,6 +63,12 @@ pub struct DeviceFile {
     /// Threads of its arithmetic; left out: 1.
     #[serde(default = "one")]
     pub threads: usize,
+    /// What its arithmetic reaches at best, such as `312 TFLOP/s`; left out: unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flops: Option<String>,
+    /// The share of that which layers reach; left out: 1.
+    #[serde(default = "all", skip_serializing_if = "is_all")]
+    pub efficiency: f64,
     /// The machine that it sits in; left out: one of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
@@ -73,6 +79,14 @@ pub struct DeviceFile {
 
 fn one() -> usize {
     1
+}
+
+fn all() -> f64 {
+    1.0
+}
+
+fn is_all(efficiency: &f64) -> bool {
+    *efficiency == all()
 }
 
 /// The `[link]`.
@@ -111,10 +125,11 @@ impl TryFrom<ClusterFile> for Cluster {
 
     fn try_from(file: ClusterFile) -> Result<Self, ClusterError> {
         let device = |device: DeviceFile| {
-            let place = || format!("device `{}`, memory", device.name);
-            let memory = quantity(device.memory.as_deref(), place)?;
-            let DeviceFile { name, speed, threads, node, site, .. } = device;
-            Ok(Device { name, speed, memory, threads, node, site })
+            let place = |what| format!("device `{}`, {what}", device.name);
+            let memory = quantity(device.memory.as_deref(), || place("memory"))?;
+            let flops = quantity(device.flops.as_deref(), || place("flops"))?;
+            let DeviceFile { name, speed, threads, efficiency, node, site, .. } = device;
+            Ok(Device { name, speed, memory, threads, flops, efficiency, node, site })
         };
         let devices = file.device.into_iter().map(device);
         let devices = devices.collect::<Result<Vec<_>, ClusterError>>()?;
@@ -140,6 +155,8 @@ impl From<&Cluster> for ClusterFile {
             speed: device.speed,
             memory: device.memory.map(quantity_text::memory),
             threads: device.threads,
+            flops: device.flops.map(quantity_text::flops),
+            efficiency: device.efficiency,
             node: device.node.clone(),
             site: device.site.clone(),
         };

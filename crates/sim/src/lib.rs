@@ -13,6 +13,7 @@
 
 mod collective_cost;
 mod costs;
+mod critical_path;
 mod disturbance;
 mod flows;
 mod max_min;
@@ -24,6 +25,7 @@ mod world;
 
 pub use collective_cost::{all_gather, all_reduce, hierarchical_all_reduce, ring_all_reduce};
 pub use costs::{Costs, LinkCost};
+pub use critical_path::Spent;
 pub use disturbance::{Disturbance, DisturbanceError, Fault, Trouble};
 pub use predict::{Prediction, predict, predict_disturbed};
 pub use profiled::ProfiledCosts;

@@ -1,8 +1,9 @@
 //! From a schedule and its costs to what a step will be like.
 
 use crate::costs::Costs;
+use crate::critical_path::{Spent, critical_path};
 use crate::disturbance::Trouble;
-use crate::usage::{DeviceUse, LinkUse, of_devices, of_links};
+use crate::usage::{DeviceUse, LinkUse, Ready, of_devices, of_links};
 use crate::world::{Stalled, VirtualWorld};
 use cavalcade_engine::{Trace, interpret};
 use cavalcade_schedule::{ActionId, CheckedSchedule};
@@ -24,6 +25,8 @@ pub struct Prediction {
     pub devices: Vec<DeviceUse>,
     /// What passes each link that messages pass, those of pairs first.
     pub links: Vec<LinkUse>,
+    /// What the step's critical path is spent on, the most first.
+    pub critical: Vec<(Spent, Nanos)>,
 }
 
 impl Prediction {
@@ -82,12 +85,14 @@ fn simulate<C: Costs>(
     let mut world = world(ready_at.clone(), 1);
     let second = interpret(schedule, &devices, &mut world)?;
     let step_time = second.end().saturating_sub(first.end());
+    let ready = Ready::new(schedule, &second);
     Ok(Prediction {
         step_time,
         bubble_fraction: second.bubble_fraction(schedule, step_time),
         peak_bytes: world.peaks(),
-        devices: of_devices(schedule, &second, &ready_at, step_time),
+        devices: of_devices(schedule, &second, &ready, &ready_at, step_time),
         links: of_links(schedule, costs, step_time),
+        critical: critical_path(schedule, &second, &ready),
         trace: second.from_zero(),
     })
 }

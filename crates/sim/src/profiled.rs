@@ -13,12 +13,21 @@ use cavalcade_units::{Bandwidth, Bytes, DeviceId, Nanos};
 #[derive(Clone, Debug)]
 pub struct ProfiledCosts {
     ops: OpCosts,
+    /// By device, all that do the same in symmetric copies of the schedule; empty without copies.
+    alike: Vec<Vec<DeviceId>>,
 }
 
 impl ProfiledCosts {
     /// Costs on the cluster of `ops`.
     pub fn new(ops: OpCosts) -> Self {
-        Self { ops }
+        Self { ops, alike: Vec::new() }
+    }
+
+    /// The same for a schedule with symmetric copies: device `d` stands for `alike[d]`, itself
+    /// among them, and all of them take part in collectives.
+    #[must_use]
+    pub fn with_copies(self, alike: Vec<Vec<DeviceId>>) -> Self {
+        Self { alike, ..self }
     }
 }
 
@@ -71,6 +80,12 @@ impl Costs for ProfiledCosts {
     }
 
     fn collective(&self, kind: CollectiveKind, group: &[DeviceId]) -> Nanos {
+        let with_alike = |device: &DeviceId| match self.alike.get(device.idx()) {
+            Some(alike) => alike.clone(),
+            None => vec![*device],
+        };
+        let group: Vec<DeviceId> = group.iter().flat_map(with_alike).collect();
+        let group = &group[..];
         match kind {
             CollectiveKind::SumGradients(bucket) => {
                 let cluster = self.ops.cluster();

@@ -55,10 +55,10 @@ pub struct LinkUse {
 pub(crate) fn of_devices(
     schedule: &CheckedSchedule,
     trace: &Trace,
+    ready: &Ready,
     ready_at: &[Nanos],
     step_time: Nanos,
 ) -> Vec<DeviceUse> {
-    let ready = Ready::new(schedule, trace);
     let devices = ready_at.iter().enumerate().map(|(idx, &ready_at)| {
         let device = DeviceId::from_idx(idx);
         let busy = trace.busy(schedule, device);
@@ -70,13 +70,13 @@ pub(crate) fn of_devices(
 
 /// By action, which of those that it waits for ended last, and when its lane was all that it still
 /// waited for.
-struct Ready {
-    last: Vec<Option<ActionId>>,
+pub(crate) struct Ready {
+    pub(crate) last: Vec<Option<ActionId>>,
     at: Vec<Nanos>,
 }
 
 impl Ready {
-    fn new(schedule: &CheckedSchedule, trace: &Trace) -> Self {
+    pub(crate) fn new(schedule: &CheckedSchedule, trace: &Trace) -> Self {
         let n_actions = schedule.n_actions();
         let mut ready = Self { last: vec![None; n_actions], at: vec![Nanos::ZERO; n_actions] };
         let end = |action: ActionId| trace.get(action).map_or(Nanos::ZERO, |record| record.end);

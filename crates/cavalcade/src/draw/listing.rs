@@ -38,7 +38,7 @@ pub fn schedule_text(study: &ScheduleStudy) -> String {
 /// What was found, and when every pass runs. Times are milliseconds.
 pub fn schedule_json(study: &ScheduleStudy) -> Value {
     let schedule = study.schedule().schedule();
-    let ops = passes(study).map(|drawn| {
+    let ops = passes(study.schedule(), study.ticks()).map(|drawn| {
         let path = &schedule.paths[schedule.microbatches[drawn.microbatch.idx()] as usize];
         json!({
             "device": drawn.device.0,
