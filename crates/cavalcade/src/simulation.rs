@@ -12,7 +12,8 @@ use cavalcade_plan::Plan;
 use cavalcade_profile::{ParamBytes, Profile};
 use cavalcade_schedule::{CheckedSchedule, Options, check};
 use cavalcade_sim::{
-    Disturbance, LinkName, Prediction, ProfiledCosts, Spent, Stalled, predict, predict_disturbed,
+    Disturbance, Fault, LinkName, Prediction, ProfiledCosts, Spent, Stalled, Verdict, Wait,
+    WaitsFor, predict, predict_disturbed,
 };
 use cavalcade_units::{Bytes, DeviceId, FlopRate, Nanos};
 use std::path::{Path, PathBuf};
@@ -92,7 +93,8 @@ impl Simulation {
         };
         let prediction = prediction.map_err(|stalled| match stalled {
             Stalled::Memory(_) => Error::NoPlan(stalled.to_string()),
-            stalled => Error::Stopped(stalled.to_string()),
+            Stalled::Fault(verdict) => Error::Stopped(in_words(&verdict, &cluster)),
+            stalled @ Stalled::NothingLeft { .. } => Error::Stopped(stalled.to_string()),
         })?;
         Ok(Self { plan, model, cluster, schedule, prediction, alike: folded.alike })
     }
@@ -165,7 +167,17 @@ impl Simulation {
             Spent::Messages { from, to } => {
                 format!("messages from {} to {}", self.name(from), self.name(to))
             }
-            Spent::Collectives => "collectives".to_owned(),
+            Spent::Collectives(group) => {
+                let members = &self.schedule.schedule().groups[group.idx()];
+                let all: usize = members.iter().map(|d| self.alike[d.idx()].len()).sum();
+                match &members[..] {
+                    [first, second] if all == 2 => {
+                        let names = [self.name(*first), self.name(*second)];
+                        format!("collectives of {} and {}", names[0], names[1])
+                    }
+                    _ => format!("collectives of {all} devices"),
+                }
+            }
             Spent::Host(device) => format!("the host link of {}", self.name(device)),
         }
     }
@@ -189,7 +201,6 @@ pub struct Trouble {
 impl Trouble {
     /// The same with devices by their ids; none if nothing goes wrong.
     fn on(&self, cluster: &Cluster) -> Result<Option<Disturbance>, Error> {
-        use cavalcade_sim::Fault::{DeviceDies, LinkStalls};
         let id = |name: &String| {
             cluster.device_named(name).ok_or_else(|| {
                 let known: Vec<_> = cluster.devices().iter().map(|d| d.name.as_str()).collect();
@@ -203,14 +214,47 @@ impl Trouble {
             disturbance.stragglers.push((id(name)?, *factor));
         }
         for &(ref name, at) in &self.dies {
-            disturbance.faults.push(DeviceDies { device: id(name)?, at });
+            disturbance.faults.push(Fault::DeviceDies { device: id(name)?, at });
         }
         for &(ref from, ref to, at, lasts) in &self.stalls {
-            disturbance.faults.push(LinkStalls { from: id(from)?, to: id(to)?, at, lasts });
+            let (from, to) = (id(from)?, id(to)?);
+            disturbance.faults.push(Fault::LinkStalls { from, to, at, lasts });
         }
         let quiet = Disturbance { seed: self.seed, ..Disturbance::default() };
         Ok(Some(disturbance).filter(|wanted| *wanted != quiet))
     }
+}
+
+/// A verdict with devices by their names: what broke, when nothing went on, who waits for whom.
+fn in_words(verdict: &Verdict, cluster: &Cluster) -> String {
+    let name = |device: DeviceId| format!("`{}`", cluster.device(device).name);
+    let broke = |fault: Fault| match fault {
+        Fault::DeviceDies { device, at } => format!("{} died at {at}", name(device)),
+        Fault::LinkStalls { from, to, at, .. } => {
+            format!("the link from {} to {} stalled at {at}", name(from), name(to))
+        }
+    };
+    let Verdict { fault, at, n_finished, n_actions, waits } = verdict;
+    let mut text = format!(
+        "{}; nothing could go on after {at}, when {n_finished} of {n_actions} ops of the step were \
+         done",
+        broke(*fault)
+    );
+    for Wait { device, op, waits_for } in waits {
+        // The op's words begin with the device by its number.
+        let op = op.split_once(", ").map_or(op.as_str(), |(_, op)| op);
+        let what = match *waits_for {
+            WaitsFor::Fault(Fault::DeviceDies { device, .. }) => {
+                format!("{}, which died", name(device))
+            }
+            WaitsFor::Fault(Fault::LinkStalls { from, to, .. }) => {
+                format!("the link from {} to {}, which stalled", name(from), name(to))
+            }
+            WaitsFor::Device(device) => name(device),
+        };
+        text += &format!("; {} waits in {op} for {what}", name(*device));
+    }
+    text
 }
 
 fn measured(path: &Path, plan: &Plan, model: &GptConfig) -> Result<Profile, Error> {

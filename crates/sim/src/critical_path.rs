@@ -4,7 +4,7 @@
 use crate::usage::Ready;
 use cavalcade_engine::Trace;
 use cavalcade_schedule::{ActionId, CheckedSchedule, Op};
-use cavalcade_units::{DeviceId, Nanos};
+use cavalcade_units::{DeviceId, GroupId, Nanos};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -20,8 +20,8 @@ pub enum Spent {
         /// The receiving device.
         to: DeviceId,
     },
-    /// Collectives, once all of their members are there.
-    Collectives,
+    /// Collectives of one group of devices, once all of them are there.
+    Collectives(GroupId),
     /// Values on their way between a device and its host.
     Host(DeviceId),
 }
@@ -82,7 +82,8 @@ fn step_back(
             let began = |member: &ActionId| trace.get(*member).map(|record| record.start);
             let latest = *schedule.members(id).iter().max_by_key(|member| began(member))?;
             let time = record.end.saturating_sub(began(&latest)?);
-            (Some((Spent::Collectives, time)), ready.last[latest.idx()])
+            let group = schedule.schedule().collectives[id.idx()].group;
+            (Some((Spent::Collectives(group), time)), ready.last[latest.idx()])
         }
     })
 }

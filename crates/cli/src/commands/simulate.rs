@@ -9,9 +9,6 @@ use cavalcade::{
 };
 use std::path::Path;
 
-/// Parts of the critical path that are listed.
-const PARTS: usize = 3;
-
 pub(crate) fn run(arguments: &Simulate) -> Result<u8> {
     let files = SimulationFiles {
         plan: arguments.plan.clone(),
@@ -97,13 +94,9 @@ fn report(simulation: &Simulation) -> String {
         facts.push(("busiest link", format!("{link}: {} busy, {bytes} a step", percent(busy))));
     }
     let shares = simulation.critical_shares();
-    let mut parts = shares.iter().map(|(what, share)| format!("{what} ({})", percent(*share)));
-    if let Some(first) = parts.next() {
-        facts.push(("limited by", format!("{first} of the critical path")));
-        let others: Vec<String> = parts.take(PARTS - 1).collect();
-        if !others.is_empty() {
-            facts.push(("then", others.join(", ")));
-        }
+    let mut labels = ["limited by", "then", ""].into_iter();
+    for ((what, share), label) in shares.iter().zip(&mut labels) {
+        facts.push((label, format!("{what}: {} of the critical path", percent(*share))));
     }
     let n_simulated = simulation.working().count();
     let n_devices = simulation.n_devices();
