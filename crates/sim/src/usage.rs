@@ -125,7 +125,7 @@ impl Ready {
             let Some(record) = trace.get(action) else { continue };
             let awaited = self.last[action.idx()].filter(|_| record.start > free);
             if let Some(since) = awaited.and_then(|awaited| self.on_its_way(schedule, awaited)) {
-                exposed = exposed + record.start.saturating_sub(since.max(free));
+                exposed += record.start.saturating_sub(since.max(free));
             }
             free = record.end;
         }
@@ -149,7 +149,7 @@ pub(crate) fn of_links<C: Costs>(
         if legs.is_empty() {
             let (sum, busy) = pairs.entry((from, to)).or_default();
             *sum += bytes;
-            *busy = *busy + costs.link(from, to).busy(bytes);
+            *busy += costs.link(from, to).busy(bytes);
         }
         legs.into_iter().for_each(|leg| shared[leg] += bytes);
     }
