@@ -3,6 +3,7 @@
 use crate::generators::Shape;
 use crate::op::Pass;
 use crate::tables::{Chunk, Tie};
+use crate::ticks::Ticks;
 use cavalcade_units::{ChunkId, DeviceId, MicrobatchId};
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -18,6 +19,8 @@ pub struct Layout {
     pub ties: Vec<Tie>,
     /// The replicas.
     pub pipelines: Vec<Pipeline>,
+    /// How long passes and messages take, for kinds that weigh one order against another.
+    pub ticks: Ticks,
 }
 
 /// One replica of the model.

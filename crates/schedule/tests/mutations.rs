@@ -2,7 +2,7 @@
 //! matters: the schedule still finishes with every pass, sum and step done once.
 
 use cavalcade_schedule::{
-    ActionId, CheckedSchedule, Kind, Layout, Op, Options, Pipeline, Schedule, Stage, Tie, WarmUp,
+    ActionId, CheckedSchedule, Kind, Layout, Op, Options, Pipeline, Schedule, Stage, Ticks, Tie, WarmUp,
     build, check,
 };
 use cavalcade_units::{ChunkId, DeviceId};
@@ -41,7 +41,7 @@ fn schedule_with(kind: Kind, options: Options) -> Schedule {
         _ => vec![first, three([1, 2, 3], 4)],
     };
     let ties = vec![Tie { layers: vec![0, 4] }];
-    let layout = Layout { n_layers: 5, n_devices: 4, ties, pipelines };
+    let layout = Layout { n_layers: 5, n_devices: 4, ties, pipelines, ticks: Ticks::default() };
     let order = cavalcade_schedule::generate(kind, &layout).expect("it fits");
     build(order, &Options { clip_gradients: true, ..options })
 }

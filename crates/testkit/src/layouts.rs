@@ -1,6 +1,6 @@
 //! Random layouts: pipelines of unlike depth, unlike cuts and unlike shares, for every kind.
 
-use cavalcade_schedule::{Kind, Layout, Pipeline, Stage, Tie, WarmUp};
+use cavalcade_schedule::{Kind, Layout, Pipeline, Stage, Ticks, Tie, WarmUp};
 use cavalcade_units::DeviceId;
 use proptest::prelude::*;
 use proptest::sample::subsequence;
@@ -37,7 +37,8 @@ fn fitted(kind: Kind, mut layout: Layout, choice: u32) -> Layout {
         | Kind::Dapple { .. }
         | Kind::Geo { .. }
         | Kind::ZbH1
-        | Kind::ZbH2 => {}
+        | Kind::ZbH2
+        | Kind::Solve { .. } => {}
         Kind::ZbV => {
             let pipelines = std::mem::take(&mut layout.pipelines);
             for pipeline in pipelines {
@@ -117,5 +118,5 @@ fn layout(n_layers: u32, is_tied: bool, pipelines: Vec<(Vec<u32>, u32)>) -> Layo
     let pipelines = pipelines.into_iter().map(&mut pipeline).collect();
     let is_tied = is_tied && n_layers > 1;
     let ties = is_tied.then(|| Tie { layers: vec![0, n_layers - 1] }).into_iter().collect();
-    Layout { n_layers, n_devices, ties, pipelines }
+    Layout { n_layers, n_devices, ties, pipelines, ticks: Ticks::default() }
 }

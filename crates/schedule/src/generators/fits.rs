@@ -116,7 +116,8 @@ pub fn fits(kind: Kind, pipelines: &[Pipeline]) -> Result<(), LayoutError> {
         | Kind::Dapple { .. }
         | Kind::Geo { .. }
         | Kind::ZbH1
-        | Kind::ZbH2 => {
+        | Kind::ZbH2
+        | Kind::Solve { .. } => {
             let stages = pipelines.iter().map(|p| &p.stages[..]).enumerate();
             distinct(stages)
         }

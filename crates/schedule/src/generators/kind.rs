@@ -1,6 +1,6 @@
 //! The kinds of schedule: their words, and how many micro-batches each keeps in flight.
 
-use super::{WarmUp, chimera, interleaved, one_f_one_b, zb_v, zero_bubble};
+use super::{WarmUp, chimera, interleaved, one_f_one_b, solve, zb_v, zero_bubble};
 use crate::order::most_in_flight;
 use std::fmt;
 use std::str::FromStr;
@@ -37,6 +37,13 @@ pub enum Kind {
     ZbH2,
     /// Two chunks a device, down the devices and up again (ZB-V, Qi et al. 2024).
     ZbV,
+    /// The shortest order found for the layout's ticks (CrossPipe, Chen et al. 2025): `solve`, or
+    /// `solve:6`.
+    Solve {
+        /// Most stashes that a stage has room for; `u32::MAX` for as many as there are stages,
+        /// which is what 1F1B's first stage holds.
+        most: u32,
+    },
 }
 
 /// A pipeline as its schedule sees it.
@@ -52,7 +59,7 @@ pub struct Shape {
 
 impl Kind {
     /// Every kind that needs no numbers, in the order in which they are listed to people.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::GPipe,
         Self::OneFOneB,
         Self::Interleaved,
@@ -60,15 +67,16 @@ impl Kind {
         Self::ZbH1,
         Self::ZbH2,
         Self::ZbV,
+        Self::Solve { most: u32::MAX },
     ];
 
     /// What [`FromStr`] takes: capitals stand for numbers.
     pub const FORMS: &str = "gpipe, 1f1b, 1f1b:aN, 1f1b:b, 1f1b:bN, geo:CUT+N, interleaved, \
-                             chimera, zb-h1, zb-h2, zb-v";
+                             chimera, zb-h1, zb-h2, zb-v, solve, solve:N";
 
-    /// Whether it splits backwards into their two parts.
+    /// Whether it splits backwards into their two parts, or some of them.
     pub fn splits_backward(self) -> bool {
-        matches!(self, Self::ZbH1 | Self::ZbH2 | Self::ZbV)
+        matches!(self, Self::ZbH1 | Self::ZbH2 | Self::ZbV | Self::Solve { .. })
     }
 
     /// Chunks that each device holds of one pipeline, of which `wanted` are wanted where there is
@@ -87,7 +95,7 @@ impl Kind {
     }
 
     /// Most micro-batches that stage `stage_idx` of a pipeline keeps at once, from their forward to
-    /// the end of their backward.
+    /// the end of their backward. An upper limit for kinds whose order follows from ticks.
     ///
     /// # Panics
     /// If the pipeline has no such stage.
@@ -114,6 +122,7 @@ impl Kind {
                 let own = passes.into_iter().filter(|&(_, chunk, _)| chunk == own);
                 most_in_flight(own.map(|(pass, ..)| pass))
             }
+            Self::Solve { most } => solve::in_flight(most, n_stages, n_microbatches),
         }
     }
 }
@@ -132,6 +141,8 @@ impl fmt::Display for Kind {
             Self::ZbH1 => f.pad("zb-h1"),
             Self::ZbH2 => f.pad("zb-h2"),
             Self::ZbV => f.pad("zb-v"),
+            Self::Solve { most: u32::MAX } => f.pad("solve"),
+            Self::Solve { most } => f.pad(&format!("solve:{most}")),
         }
     }
 }
@@ -164,6 +175,7 @@ fn parse(text: &str) -> Option<Kind> {
             let (cut, extra) = rest.split_once('+')?;
             Some(Kind::Geo { cut: number(cut)?, extra: number(extra)? })
         }
+        ("solve", _) => Some(Kind::Solve { most: number(rest)? }),
         _ => None,
     }
 }
@@ -187,7 +199,7 @@ mod tests {
         {
             word.parse::<Kind>().unwrap_err();
         }
-        expect_test::expect!["`zigzag` is not a kind of schedule; the kinds are gpipe, 1f1b, 1f1b:aN, 1f1b:b, 1f1b:bN, geo:CUT+N, interleaved, chimera, zb-h1, zb-h2, zb-v"]
+        expect_test::expect!["`zigzag` is not a kind of schedule; the kinds are gpipe, 1f1b, 1f1b:aN, 1f1b:b, 1f1b:bN, geo:CUT+N, interleaved, chimera, zb-h1, zb-h2, zb-v, solve, solve:N"]
             .assert_eq(&"zigzag".parse::<Kind>().unwrap_err().to_string());
     }
 }

@@ -7,6 +7,7 @@ mod gpipe;
 mod interleaved;
 mod kind;
 mod one_f_one_b;
+mod solve;
 mod zb_v;
 mod zero_bubble;
 
@@ -29,6 +30,7 @@ pub fn generate(kind: Kind, layout: &Layout) -> Result<ComputeOrder, LayoutError
         Kind::Chimera => chimera::order(layout),
         Kind::ZbH1 | Kind::ZbH2 => zero_bubble::order(kind, layout),
         Kind::ZbV => zb_v::order(layout),
+        Kind::Solve { most } => solve::order(most, layout),
     })
 }
 

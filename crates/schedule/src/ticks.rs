@@ -1,0 +1,56 @@
+//! Durations for generators that weigh one order against another, in ticks of any length.
+//!
+//! What a tick is does not matter, only how durations compare: the caller counts in nanoseconds or
+//! in whatever its figures are. The schedule that comes out holds none of them.
+
+use cavalcade_units::DeviceId;
+use std::collections::BTreeMap;
+
+/// How long passes and messages take. Empty, all passes of all stages take one tick each and
+/// messages none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ticks {
+    /// By pipeline and stage; a stage that is not listed takes one tick a pass.
+    pub stages: Vec<Vec<StageTicks>>,
+    /// From one device to another, from the end of a pass until its message has arrived; what is
+    /// not listed takes none.
+    pub delays: BTreeMap<(DeviceId, DeviceId), u64>,
+}
+
+/// Durations of one stage's passes over one micro-batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StageTicks {
+    /// Its forward.
+    pub forward: u64,
+    /// The input part of its backward.
+    pub backward_input: u64,
+    /// The weight part of its backward; a whole backward takes both.
+    pub backward_weight: u64,
+}
+
+impl Default for StageTicks {
+    /// One tick a pass.
+    fn default() -> Self {
+        Self { forward: 1, backward_input: 1, backward_weight: 1 }
+    }
+}
+
+impl StageTicks {
+    /// A whole backward.
+    pub fn backward(self) -> u64 {
+        self.backward_input.saturating_add(self.backward_weight)
+    }
+}
+
+impl Ticks {
+    /// Durations of the passes of a stage of a pipeline.
+    pub fn of_stage(&self, pipeline: usize, stage: usize) -> StageTicks {
+        let stages = self.stages.get(pipeline);
+        stages.and_then(|stages| stages.get(stage)).copied().unwrap_or_default()
+    }
+
+    /// From the end of a pass on `from` until its message is on `to`.
+    pub fn delay(&self, from: DeviceId, to: DeviceId) -> u64 {
+        self.delays.get(&(from, to)).copied().unwrap_or(0)
+    }
+}
