@@ -6,11 +6,11 @@
 use cavalcade_units::DeviceId;
 use std::collections::BTreeMap;
 
-/// How long passes and messages take. Empty, all passes of all stages take one tick each and
-/// messages none.
+/// How long passes and messages take. Empty, all passes of all stages take one tick each (a
+/// whole backward two) and messages none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ticks {
-    /// By pipeline and stage; a stage that is not listed takes one tick a pass.
+    /// By pipeline and stage; a stage that is not listed is as [`StageTicks::default`].
     pub stages: Vec<Vec<StageTicks>>,
     /// From one device to another, from the end of a pass until its message has arrived; what is
     /// not listed takes none.
@@ -22,23 +22,18 @@ pub struct Ticks {
 pub struct StageTicks {
     /// Its forward.
     pub forward: u64,
+    /// Its backward, whole.
+    pub backward: u64,
     /// The input part of its backward.
     pub backward_input: u64,
-    /// The weight part of its backward; a whole backward takes both.
+    /// The weight part of its backward.
     pub backward_weight: u64,
 }
 
 impl Default for StageTicks {
-    /// One tick a pass.
+    /// One tick a pass, two a whole backward.
     fn default() -> Self {
-        Self { forward: 1, backward_input: 1, backward_weight: 1 }
-    }
-}
-
-impl StageTicks {
-    /// A whole backward.
-    pub fn backward(self) -> u64 {
-        self.backward_input.saturating_add(self.backward_weight)
+        Self { forward: 1, backward: 2, backward_input: 1, backward_weight: 1 }
     }
 }
 

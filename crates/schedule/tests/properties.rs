@@ -118,7 +118,11 @@ proptest! {
             for (idx, stage) in pipeline.stages.iter().enumerate() {
                 let expected = kind.in_flight(idx as u32, pipeline.shape());
                 let bound = checked.peak_bound(&StashOf(chunk))[stage.device.idx()];
-                prop_assert_eq!(bound.0, u64::from(expected), "chunk {}", chunk);
+                if matches!(kind, Kind::Solve { .. }) {
+                    prop_assert!(bound.0 <= u64::from(expected), "chunk {}: {}", chunk, bound.0);
+                } else {
+                    prop_assert_eq!(bound.0, u64::from(expected), "chunk {}", chunk);
+                }
                 chunk.0 += 1;
             }
         }

@@ -26,6 +26,7 @@ fn kinds() -> impl Strategy<Value = Kind> {
         2 => prop::sample::select(Kind::ALL.to_vec()),
         1 => (policy, 1u32..6).prop_map(|(policy, most)| Kind::Dapple { policy, most }),
         1 => (1u32..5, 1u32..4).prop_map(|(cut, extra)| Kind::Geo { cut, extra }),
+        1 => (1u32..5).prop_map(|most| Kind::Solve { most }),
     ]
 }
 

@@ -41,7 +41,7 @@ mod tests {
     use crate::{ComputeOrder, Layout, Options, build, check};
     use std::fmt::Write;
 
-    const KINDS: [Kind; 11] = [
+    const KINDS: [Kind; 13] = [
         Kind::GPipe,
         Kind::OneFOneB,
         Kind::Dapple { policy: WarmUp::A, most: 3 },
@@ -53,6 +53,8 @@ mod tests {
         Kind::ZbH1,
         Kind::ZbH2,
         Kind::ZbV,
+        Kind::Solve { most: u32::MAX },
+        Kind::Solve { most: 3 },
     ];
 
     /// The passes of every device, without transfers and the end of the step; chunks are named
@@ -91,7 +93,7 @@ mod tests {
     #[test]
     fn in_flight_is_what_the_order_does() {
         for kind in KINDS {
-            for (n_devices, n_chunks, microbatches) in sizes() {
+            for (n_devices, n_chunks, microbatches) in sizes(kind) {
                 let layout = Layout::even(kind, n_devices, n_chunks, microbatches);
                 let Ok(order) = generate(kind, &layout) else { continue };
                 for (pipeline, path) in layout.pipelines.iter().zip(&order.paths) {
@@ -100,23 +102,29 @@ mod tests {
                         let most = most_in_flight(of_chunk.map(|op| op.0));
                         let said = kind.in_flight(stage_idx as u32, pipeline.shape());
                         let place = format!("{kind} {n_devices} {n_chunks} {microbatches}");
-                        assert_eq!(most, said, "{place}: stage {stage_idx}");
+                        // By ticks, an order may stay below.
+                        let is_limit = matches!(kind, Kind::Solve { .. });
+                        let is_right = most == said || is_limit && most < said;
+                        assert!(is_right, "{place}: stage {stage_idx}: {most}, not {said}");
                     }
                 }
             }
         }
     }
 
-    fn sizes() -> impl Iterator<Item = (u32, u32, u32)> {
-        let sizes = (1..=8).flat_map(|p| (1..=4).map(move |v| (p, v)));
-        sizes.flat_map(|(p, v)| (1..=3 * p + 1).map(move |m| (p, v, m)))
+    /// Devices, chunks a device, micro-batches; fewer sizes for kinds that search.
+    fn sizes(kind: Kind) -> impl Iterator<Item = (u32, u32, u32)> {
+        let searches = matches!(kind, Kind::Solve { .. });
+        let (v_max, rounds) = if searches { (1, 1) } else { (4, 3) };
+        let sizes = (1..=8).flat_map(move |p| (1..=v_max).map(move |v| (p, v)));
+        sizes.flat_map(move |(p, v)| (1..=rounds * p + 1).map(move |m| (p, v, m)))
     }
 
     #[test]
     fn whole_schedules_pass_the_check() {
         let mut n_sound = 0;
         for kind in KINDS {
-            for (n_devices, n_chunks, microbatches) in sizes() {
+            for (n_devices, n_chunks, microbatches) in sizes(kind) {
                 let layout = Layout::even(kind, n_devices, n_chunks, microbatches);
                 let is_legal = kind != Kind::Chimera || (n_devices % 2 == 0 && microbatches >= 2);
                 let order = generate(kind, &layout);

@@ -11,17 +11,9 @@ use super::line::{Line, Partial, Words};
 use crate::op::Pass;
 use std::collections::HashMap;
 
-/// What a search came to.
-pub(super) struct Found {
-    /// The best order, if it is shorter than what was known.
-    pub(super) better: Option<Words>,
-    /// Whether nothing shorter exists: else the search gave up.
-    pub(super) is_proven: bool,
-    pub(super) left: u64,
-}
-
-/// Looks for an order that ends before `known`, trying `tries_max` partial orders at most.
-pub(super) fn shortest(line: &Line, known: u64, tries_max: u64) -> Found {
+/// The shortest order, if it ends before `known`; the best one found if `tries_max` partial orders
+/// were not enough.
+pub(super) fn shortest(line: &Line, known: u64, tries_max: u64) -> Option<Words> {
     let n_stages = line.n_stages();
     let mut search = Search {
         way_back: (0..n_stages).map(|stage| line.way_back(stage)).collect(),
@@ -34,7 +26,7 @@ pub(super) fn shortest(line: &Line, known: u64, tries_max: u64) -> Found {
         tries_left: tries_max,
     };
     search.extend();
-    Found { better: search.better, is_proven: search.tries_left > 0, left: search.tries_left }
+    search.better
 }
 
 struct Search<'a> {
@@ -71,7 +63,7 @@ impl Search<'_> {
             let partial = &self.partial;
             PASSES.into_iter().filter_map(move |pass| {
                 let start = partial.start_of(stage, pass)?;
-                Some((start.saturating_add(line.time(stage, pass)), stage, pass, start))
+                Some((start + line.time(stage, pass), stage, pass, start))
             })
         });
         let offers: Vec<_> = offers.collect();
@@ -108,9 +100,9 @@ impl Search<'_> {
         let mut forward_from = 0;
         for (stage, ticks) in line.stages.iter().enumerate() {
             let left = |ends: &Vec<u64>| n - ends.len() as u64;
-            let forwards = left(&done[stage].forward).saturating_mul(ticks.forward);
-            let inputs = left(&done[stage].input).saturating_mul(ticks.backward_input);
-            let weights = left(&done[stage].weight).saturating_mul(ticks.backward_weight);
+            let forwards = left(&done[stage].forward) * ticks.forward;
+            let inputs = left(&done[stage].input) * ticks.backward_input;
+            let weights = left(&done[stage].weight) * ticks.backward_weight;
             let k = done[stage].forward.len();
             if let Some(before) = stage.checked_sub(1) {
                 let sent = done[before].forward.get(k).copied();
@@ -118,10 +110,10 @@ impl Search<'_> {
                 forward_from = sent + line.hop(before, stage);
             }
             forward_from = forward_from.max(free[stage]);
-            let way_up = self.way_up[stage].saturating_add(last_weight);
-            if forwards > 0 || left(&done[stage].forward) > 0 {
+            let way_up = self.way_up[stage] + last_weight;
+            if left(&done[stage].forward) > 0 {
                 let way = ticks.forward + self.way_back[stage] + ticks.backward_input + way_up;
-                bound = bound.max(forward_from.saturating_add(way));
+                bound = bound.max(forward_from + way);
             }
             bound = bound.max(free[stage] + forwards + inputs + weights);
             if left(&done[stage].input) > 0 {

@@ -30,9 +30,8 @@ pub(super) fn rules(line: &Line) -> Vec<Rule> {
     let left: Vec<u32> = (0..p).map(|s| p - s).collect();
     // As many as fit between a stage's forward and the return of its gradient.
     let covered = (0..line.n_stages()).map(|s| {
-        let slot = line.stages.iter().map(|t| t.forward.saturating_add(t.backward())).max();
-        let slot = slot.unwrap_or(1).max(1);
-        let fit = line.way_back(s).saturating_add(line.stages[s].backward_input) / slot + 1;
+        let slot = line.stages.iter().map(|t| t.forward + t.backward).max().unwrap_or(0).max(1);
+        let fit = (line.way_back(s) + line.stages[s].backward_input) / slot + 1;
         u32::try_from(fit).unwrap_or(u32::MAX)
     });
     let covered: Vec<u32> = covered.collect();
@@ -42,7 +41,7 @@ pub(super) fn rules(line: &Line) -> Vec<Rule> {
         more(&covered, 1),
         vec![u32::MAX; p as usize],
         left.clone(),
-        left.iter().map(|k| 2 * k - 1).collect(),
+        left.iter().map(|k| (2 * k).saturating_sub(1)).collect(),
         more(&covered, 2),
         more(&left, 1),
         vec![1; p as usize],
@@ -88,7 +87,7 @@ fn choose(partial: &Partial<'_>, stage: usize, rule: &Rule) -> Option<(u64, Pass
     let offers = PASSES.map(|pass| partial.start_of(stage, pass).map(|start| (pass, start)));
     let offers = offers.iter().flatten();
     let key = |&(pass, start): &(Pass, u64)| match rule.waits {
-        true => start.saturating_add(line.time(stage, pass)),
+        true => start + line.time(stage, pass),
         false => start,
     };
     let soonest = offers.clone().map(key).min()?;

@@ -43,7 +43,7 @@ pub(super) fn pairs(line: &Line, words: &Words) -> Words {
             _ => None,
         };
         let sent_by =
-            reader.map_or(end, |(to, starts)| starts[to][k].saturating_sub(line.hop(stage, to)));
+            reader.map_or(end, |(to, starts)| starts[to][k] - line.hop(stage, to));
         let is_pair = pass == Pass::BackwardInput
             && joined[stage].last() == Some(&Pass::BackwardWeight)
             && weights[stage] == k;

@@ -50,13 +50,30 @@ impl Line {
         let hops = 0..pipeline.stages.len() - 1;
         let delay = |from, to| layout.ticks.delay(device(from), device(to));
         let n_stages = pipeline.stages.len();
-        Self {
+        let mut line = Self {
             stages: (0..n_stages).map(|s| layout.ticks.of_stage(pipeline_idx, s)).collect(),
             down: hops.clone().map(|hop| delay(hop, hop + 1)).collect(),
             up: hops.map(|hop| delay(hop + 1, hop)).collect(),
             n_microbatches: pipeline.microbatches,
             cap: cap.max(1),
-        }
+        };
+        line.shorten();
+        line
+    }
+
+    /// Cuts off low bits until all durations together fit twice into 64 bits, so that nothing that
+    /// is added up below can overflow. No real figures are that long.
+    fn shorten(&mut self) {
+        let hops = self.down.iter_mut().chain(&mut self.up);
+        let passes = self.stages.iter_mut().flat_map(|ticks| {
+            let parts = [&mut ticks.backward_input, &mut ticks.backward_weight];
+            [&mut ticks.forward, &mut ticks.backward].into_iter().chain(parts)
+        });
+        let mut durations: Vec<&mut u64> = hops.chain(passes).collect();
+        let sum: u128 = durations.iter().map(|ticks| u128::from(**ticks)).sum();
+        let total = sum * u128::from(self.n_microbatches + 1);
+        let n_bits = (u128::BITS - total.leading_zeros()).saturating_sub(u64::BITS - 1);
+        durations.iter_mut().for_each(|ticks| **ticks = ticks.checked_shr(n_bits).unwrap_or(0));
     }
 
     pub(super) fn n_stages(&self) -> usize {
@@ -74,7 +91,7 @@ impl Line {
             Pass::Forward => ticks.forward,
             Pass::BackwardInput => ticks.backward_input,
             Pass::BackwardWeight => ticks.backward_weight,
-            _ => ticks.backward(),
+            _ => ticks.backward,
         }
     }
 
@@ -90,13 +107,13 @@ impl Line {
             let ticks = self.stages[s];
             [self.hop(s - 1, s), ticks.forward, ticks.backward_input, self.hop(s, s - 1)]
         });
-        both_ways.fold(0, u64::saturating_add)
+        both_ways.sum()
     }
 
     /// From the end of an input backward of `stage` to that of the first stage.
     pub(super) fn way_up(&self, stage: usize) -> u64 {
         let steps = (0..stage).flat_map(|s| [self.hop(s + 1, s), self.stages[s].backward_input]);
-        steps.fold(0, u64::saturating_add)
+        steps.sum()
     }
 
     /// When the last pass of `words` ends, each as early as it can; none if they wait for each
@@ -149,7 +166,7 @@ impl<'a> Partial<'a> {
                 }
                 let Some(before) = stage.checked_sub(1) else { return Some(free) };
                 let sent = *self.done[before].forward.get(k)?;
-                Some(free.max(sent.saturating_add(self.line.hop(before, stage))))
+                Some(free.max(sent + self.line.hop(before, stage)))
             }
             Pass::BackwardWeight => (done.weight.len() < done.input.len()).then_some(free),
             _ => {
@@ -163,14 +180,14 @@ impl<'a> Partial<'a> {
                     return Some(free);
                 }
                 let sent = *self.done[after].input.get(k)?;
-                Some(free.max(sent.saturating_add(self.line.hop(after, stage))))
+                Some(free.max(sent + self.line.hop(after, stage)))
             }
         }
     }
 
     /// Runs the stage's next pass of this sort.
     pub(super) fn take(&mut self, stage: usize, pass: Pass, start: u64) {
-        let end = start.saturating_add(self.line.time(stage, pass));
+        let end = start + self.line.time(stage, pass);
         let done = &mut self.done[stage];
         match pass {
             Pass::Forward => done.forward.push(end),
