@@ -101,7 +101,7 @@ pub(crate) fn job(
     let settings = config.settings.clone();
     let network = Model::gpt(model);
     let options = Options { clip_gradients: settings.clip_norm.is_some(), ..Options::default() };
-    let schedule = lower(plan, &network, config.cluster.devices().len(), &options);
+    let schedule = lower(plan, &network, profile, &config.cluster, &options);
     let costs = OpCosts::new(&schedule, &network, profile, &config.cluster);
     let schedule = check(schedule, Some(&costs))?;
     Ok(Job {

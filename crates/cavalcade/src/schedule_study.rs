@@ -10,7 +10,7 @@
 use cavalcade_engine::{Record, Trace, interpret};
 use cavalcade_schedule::{
     CheckError, CheckedSchedule, CollectiveKind, Kind, Layout, LayoutError, MemoryModel, Op,
-    Options, Pass, Schedule, TextError, Value, build, check, generate,
+    Options, Pass, Schedule, StageTicks, TextError, Ticks, Value, build, check, generate,
 };
 use cavalcade_sim::{Costs, LinkCost, Stalled, VirtualWorld};
 use cavalcade_units::{Bytes, ChunkId, DeviceId, Nanos};
@@ -128,7 +128,7 @@ impl ScheduleStudy {
     /// # Errors
     /// If the size is zero or too large, or the kind cannot run over it.
     pub fn of_kind(kind: Kind, size: ScheduleSize, times: StageTimes) -> Result<Self, StudyError> {
-        let layout = layout(kind, size)?;
+        let layout = layout(kind, size, times)?;
         Self::new(build(generate(kind, &layout)?, &Options::default()), times)
     }
 
@@ -230,6 +230,7 @@ pub fn compared_kinds(size: ScheduleSize, times: StageTimes) -> Vec<Kind> {
         Kind::ZbH1,
         Kind::ZbH2,
         Kind::ZbV,
+        Kind::Solve { most: u32::MAX },
     ]
 }
 
@@ -237,7 +238,7 @@ fn within(what: &'static str, found: u64, most: u64) -> Result<(), StudyError> {
     if found <= most { Ok(()) } else { Err(StudyError::TooLarge { what, found, most }) }
 }
 
-fn layout(kind: Kind, size: ScheduleSize) -> Result<Layout, StudyError> {
+fn layout(kind: Kind, size: ScheduleSize, times: StageTimes) -> Result<Layout, StudyError> {
     let n_chunks = kind.chunks_per_device(size.chunks);
     for (what, count) in
         [("stages", size.stages), ("micro-batches", size.microbatches), ("chunks", n_chunks)]
@@ -258,7 +259,26 @@ fn layout(kind: Kind, size: ScheduleSize) -> Result<Layout, StudyError> {
         return Err(StudyError::OneDirection);
     }
     let count = |n: u64| u32::try_from(n).expect("it is within the limit of ops");
-    Ok(Layout::even(kind, count(size.stages), count(n_chunks), count(size.microbatches)))
+    let mut layout =
+        Layout::even(kind, count(size.stages), count(n_chunks), count(size.microbatches));
+    layout.ticks = ticks(&layout, times);
+    Ok(layout)
+}
+
+/// The times for kinds that weigh them, all of which have one chunk a device.
+fn ticks(layout: &Layout, times: StageTimes) -> Ticks {
+    let stage = StageTicks {
+        forward: times.forward.0,
+        backward: times.backward().0,
+        backward_input: times.backward_input.0,
+        backward_weight: times.backward_weight.0,
+    };
+    let hops = (1..layout.n_devices).map(|to| (DeviceId(to - 1), DeviceId(to)));
+    let both_ways = hops.flat_map(|(a, b)| [(a, b), (b, a)]);
+    Ticks {
+        stages: layout.pipelines.iter().map(|p| vec![stage; p.stages.len()]).collect(),
+        delays: both_ways.map(|hop| (hop, times.link.0)).collect(),
+    }
 }
 
 /// Equal devices: a pass takes what its layers' share of a stage takes, a stash weighs as much in

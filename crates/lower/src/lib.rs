@@ -5,10 +5,10 @@
 //! predicts with it, the planner's memory limit is it, and the runtime paces emulated devices by
 //! it, so the three cannot disagree.
 //!
-//! Absent: links (the simulator's), tensors (the runtime's).
+//! Absent: who shares a link with whom (the simulator's), tensors (the runtime's).
 
 mod costs;
 mod lowering;
 
-pub use costs::{OpCosts, stage_bytes};
+pub use costs::{OpCosts, link, stage_bytes};
 pub use lowering::{layout, lower};

@@ -2,8 +2,8 @@
 //! matters: the schedule still finishes with every pass, sum and step done once.
 
 use cavalcade_schedule::{
-    ActionId, CheckedSchedule, Kind, Layout, Op, Options, Pipeline, Schedule, Stage, Ticks, Tie, WarmUp,
-    build, check,
+    ActionId, CheckedSchedule, Kind, Layout, Op, Options, Pipeline, Schedule, Stage, Ticks, Tie,
+    WarmUp, build, check,
 };
 use cavalcade_units::{ChunkId, DeviceId};
 use std::collections::BTreeSet;
@@ -50,7 +50,8 @@ fn schedule_with(kind: Kind, options: Options) -> Schedule {
 fn schedules() -> Vec<Schedule> {
     let b = Kind::Dapple { policy: WarmUp::B, most: 4 };
     let geo = Kind::Geo { cut: 1, extra: 1 };
-    let mut schedules: Vec<_> = Kind::ALL.into_iter().chain([b, geo, Kind::Solve { most: 2 }]).map(schedule).collect();
+    let mut schedules: Vec<_> =
+        Kind::ALL.into_iter().chain([b, geo, Kind::Solve { most: 2 }]).map(schedule).collect();
     let recompute = vec![ChunkId(0), ChunkId(1), ChunkId(2)];
     for options in [
         Options { split_backward: true, ..Options::default() },

@@ -2,9 +2,9 @@
 
 use crate::collective_cost::{all_gather, all_reduce};
 use crate::costs::{Costs, LinkCost};
-use cavalcade_lower::OpCosts;
+use cavalcade_lower::{OpCosts, link};
 use cavalcade_schedule::{CollectiveKind, MemoryModel, Op, Value};
-use cavalcade_units::{Bandwidth, Bytes, DeviceId, Nanos};
+use cavalcade_units::{Bytes, DeviceId, Nanos};
 
 /// Arithmetic by the profile at each device's speed, links by the cluster on top of what the
 /// host's loopback takes.
@@ -40,20 +40,9 @@ impl Costs for ProfiledCosts {
         self.ops.arithmetic(device, op) + self.ops.profile().op_overhead
     }
 
-    /// A message passes the emulated link and then really travels through the host.
     fn link(&self, from: DeviceId, to: DeviceId) -> LinkCost {
-        let host = self.ops.profile().loopback;
-        let Some(link) = self.ops.cluster().link(from, to) else {
-            return LinkCost { latency: host.latency, bandwidth: Some(host.bandwidth) };
-        };
-        let host_rate = host.bandwidth.bytes_per_second();
-        let rate = link.bandwidth.map_or(host_rate, |emulated| {
-            1.0 / (1.0 / emulated.bytes_per_second() + 1.0 / host_rate)
-        });
-        LinkCost {
-            latency: link.latency + host.latency,
-            bandwidth: Some(Bandwidth::from_bytes_per_second(rate)),
-        }
+        let link = link(self.ops.profile(), self.ops.cluster(), from, to);
+        LinkCost { latency: link.latency, bandwidth: Some(link.bandwidth) }
     }
 
     fn collective(&self, kind: CollectiveKind, group: &[DeviceId]) -> Nanos {

@@ -56,8 +56,9 @@ impl Case {
         let plan =
             Plan::new(pipelines, 2, self.kind, model.n_layers(), n_devices).expect("it is legal");
         let options = Options { clip_gradients: self.clip_norm.is_some(), ..self.options.clone() };
-        let schedule = lower(&plan, &model, n_devices, &options);
-        let costs = OpCosts::new(&schedule, &model, &profile(&model), &cluster(n_devices));
+        let (profile, cluster) = (profile(&model), cluster(n_devices));
+        let schedule = lower(&plan, &model, &profile, &cluster, &options);
+        let costs = OpCosts::new(&schedule, &model, &profile, &cluster);
         Job {
             settings: Settings {
                 seed: self.seed,

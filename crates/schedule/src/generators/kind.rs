@@ -186,17 +186,27 @@ mod tests {
 
     #[test]
     fn words_round_trip() {
-        for word in
-            ["gpipe", "1f1b", "1f1b:a3", "1f1b:b", "1f1b:b9", "geo:2+1", "interleaved", "chimera", "solve", "solve:4"]
-        {
+        for word in [
+            "gpipe",
+            "1f1b",
+            "1f1b:a3",
+            "1f1b:b",
+            "1f1b:b9",
+            "geo:2+1",
+            "interleaved",
+            "chimera",
+            "solve",
+            "solve:4",
+        ] {
             assert_eq!(word.parse::<Kind>().map(|kind| kind.to_string()), Ok(word.to_owned()));
         }
     }
 
     #[test]
     fn other_words_are_refused_with_the_kinds_that_there_are() {
-        for word in ["", "1F1B", "1f1b:", "1f1b:a", "1f1b:a0", "1f1b:é", "geo:2", "geo:+1", "x:y", "solve:0"]
-        {
+        for word in [
+            "", "1F1B", "1f1b:", "1f1b:a", "1f1b:a0", "1f1b:é", "geo:2", "geo:+1", "x:y", "solve:0",
+        ] {
             word.parse::<Kind>().unwrap_err();
         }
         expect_test::expect!["`zigzag` is not a kind of schedule; the kinds are gpipe, 1f1b, 1f1b:aN, 1f1b:b, 1f1b:bN, geo:CUT+N, interleaved, chimera, zb-h1, zb-h2, zb-v, solve, solve:N"]

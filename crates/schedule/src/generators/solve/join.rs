@@ -42,8 +42,7 @@ pub(super) fn pairs(line: &Line, words: &Words) -> Words {
             Pass::BackwardInput | Pass::Backward if stage > 0 => Some((stage - 1, &input_start)),
             _ => None,
         };
-        let sent_by =
-            reader.map_or(end, |(to, starts)| starts[to][k] - line.hop(stage, to));
+        let sent_by = reader.map_or(end, |(to, starts)| starts[to][k] - line.hop(stage, to));
         let is_pair = pass == Pass::BackwardInput
             && joined[stage].last() == Some(&Pass::BackwardWeight)
             && weights[stage] == k;
