@@ -20,6 +20,11 @@ fn schedule_with(kind: Kind, options: Options) -> Schedule {
         let stages = devices.into_iter().zip(cuts).map(|(device, layers)| stage(device, layers));
         Pipeline { stages: stages.collect(), microbatches }
     };
+    let four = |devices: [u32; 4], microbatches| {
+        let cuts = [0..1, 1..2, 2..4, 4..5];
+        let stages = devices.into_iter().zip(cuts).map(|(device, layers)| stage(device, layers));
+        Pipeline { stages: stages.collect(), microbatches }
+    };
     let two = |devices: [u32; 2], cut, microbatches| Pipeline {
         stages: vec![stage(devices[0], 0..cut), stage(devices[1], cut..5)],
         microbatches,
@@ -37,6 +42,7 @@ fn schedule_with(kind: Kind, options: Options) -> Schedule {
             folded.stages.extend([stage(2, 3..4), stage(1, 4..5)]);
             vec![folded]
         }
+        Kind::Skip { .. } => vec![four([0, 1, 2, 3], 3), four([0, 1, 2, 3], 2)],
         Kind::Chimera => vec![two([0, 1], 2, 3), two([1, 0], 3, 2)],
         _ => vec![first, three([1, 2, 3], 4)],
     };
@@ -50,8 +56,9 @@ fn schedule_with(kind: Kind, options: Options) -> Schedule {
 fn schedules() -> Vec<Schedule> {
     let b = Kind::Dapple { policy: WarmUp::B, most: 4 };
     let geo = Kind::Geo { cut: 1, extra: 1 };
-    let mut schedules: Vec<_> =
-        Kind::ALL.into_iter().chain([b, geo, Kind::Solve { most: 2 }]).map(schedule).collect();
+    let skip = Kind::Skip { percent: 25, swaps: true };
+    let more = [b, geo, Kind::Solve { most: 2 }, skip];
+    let mut schedules: Vec<_> = Kind::ALL.into_iter().chain(more).map(schedule).collect();
     let recompute = vec![ChunkId(0), ChunkId(1), ChunkId(2)];
     for options in [
         Options { split_backward: true, ..Options::default() },

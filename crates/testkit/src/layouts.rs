@@ -27,6 +27,7 @@ fn kinds() -> impl Strategy<Value = Kind> {
         1 => (policy, 1u32..6).prop_map(|(policy, most)| Kind::Dapple { policy, most }),
         1 => (1u32..5, 1u32..4).prop_map(|(cut, extra)| Kind::Geo { cut, extra }),
         1 => (1u32..5).prop_map(|most| Kind::Solve { most }),
+        1 => (0u32..70, any::<bool>()).prop_map(|(percent, swaps)| Kind::Skip { percent, swaps }),
     ]
 }
 
@@ -51,6 +52,7 @@ fn fitted(kind: Kind, mut layout: Layout, choice: u32) -> Layout {
                 layout.pipelines.push(pipeline);
             }
         }
+        Kind::Skip { .. } => cut_alike(&mut layout, choice),
         Kind::Interleaved => layout.pipelines.iter_mut().for_each(|p| fold(p, choice as usize)),
         Kind::Chimera => {
             let pipelines = std::mem::take(&mut layout.pipelines);
@@ -62,6 +64,25 @@ fn fitted(kind: Kind, mut layout: Layout, choice: u32) -> Layout {
         }
     }
     layout
+}
+
+/// Cuts all pipelines as the first one, each on devices of its own; or, for some choices, the
+/// second stages on one device for all.
+fn cut_alike(layout: &mut Layout, choice: u32) {
+    let model = layout.pipelines[0].stages.clone();
+    layout.n_devices = 0;
+    for pipeline_idx in 0..layout.pipelines.len() {
+        let mut stages = model.clone();
+        for (stage_idx, stage) in stages.iter_mut().enumerate() {
+            let is_shared = pipeline_idx > 0 && stage_idx == 1 && choice % 3 == 0;
+            stage.device = match is_shared {
+                true => layout.pipelines[0].stages[1].device,
+                false => DeviceId(layout.n_devices),
+            };
+            layout.n_devices += u32::from(!is_shared);
+        }
+        layout.pipelines[pipeline_idx].stages = stages;
+    }
 }
 
 /// Puts the stages of `pipeline` on some of its devices, round after round.

@@ -1,6 +1,6 @@
 //! The kinds of schedule: their words, and how many micro-batches each keeps in flight.
 
-use super::{WarmUp, chimera, interleaved, one_f_one_b, solve, zb_v, zero_bubble};
+use super::{WarmUp, chimera, interleaved, one_f_one_b, skip, solve, zb_v, zero_bubble};
 use crate::order::most_in_flight;
 use std::fmt;
 use std::str::FromStr;
@@ -44,6 +44,14 @@ pub enum Kind {
         /// which is what 1F1B's first stage holds.
         most: u32,
     },
+    /// Every micro-batch its own way, without some of the stages (SkipPipe, Blagoev et al. 2025):
+    /// `skip:25`, or `skip:25:straight`.
+    Skip {
+        /// Which share of the stages each micro-batch leaves out.
+        percent: u32,
+        /// Whether the others may come in another order; a straight one keeps it.
+        swaps: bool,
+    },
 }
 
 /// A pipeline as its schedule sees it.
@@ -72,7 +80,7 @@ impl Kind {
 
     /// What [`FromStr`] takes: capitals stand for numbers.
     pub const FORMS: &str = "gpipe, 1f1b, 1f1b:aN, 1f1b:b, 1f1b:bN, geo:CUT+N, interleaved, \
-                             chimera, zb-h1, zb-h2, zb-v, solve, solve:N";
+                             chimera, zb-h1, zb-h2, zb-v, solve, solve:N, skip:PERCENT, skip:PERCENT:straight";
 
     /// Whether it splits backwards into their two parts, or some of them.
     pub fn splits_backward(self) -> bool {
@@ -91,7 +99,7 @@ impl Kind {
 
     /// Whether a device may serve several stages.
     pub fn shares_devices(self) -> bool {
-        matches!(self, Self::Interleaved | Self::Chimera | Self::ZbV)
+        matches!(self, Self::Interleaved | Self::Chimera | Self::ZbV | Self::Skip { .. })
     }
 
     /// Most micro-batches that stage `stage_idx` of a pipeline keeps at once, from their forward to
@@ -123,6 +131,7 @@ impl Kind {
                 most_in_flight(own.map(|(pass, ..)| pass))
             }
             Self::Solve { most } => solve::in_flight(most, n_stages, n_microbatches),
+            Self::Skip { .. } => skip::in_flight(n_stages),
         }
     }
 }
@@ -143,6 +152,8 @@ impl fmt::Display for Kind {
             Self::ZbV => f.pad("zb-v"),
             Self::Solve { most: u32::MAX } => f.pad("solve"),
             Self::Solve { most } => f.pad(&format!("solve:{most}")),
+            Self::Skip { percent, swaps: true } => f.pad(&format!("skip:{percent}")),
+            Self::Skip { percent, swaps: false } => f.pad(&format!("skip:{percent}:straight")),
         }
     }
 }
@@ -176,6 +187,11 @@ fn parse(text: &str) -> Option<Kind> {
             Some(Kind::Geo { cut: number(cut)?, extra: number(extra)? })
         }
         ("solve", _) => Some(Kind::Solve { most: number(rest)? }),
+        ("skip", _) => {
+            let straight = rest.strip_suffix(":straight");
+            let percent = straight.unwrap_or(rest).parse().ok().filter(|&percent| percent < 100)?;
+            Some(Kind::Skip { percent, swaps: straight.is_none() })
+        }
         _ => None,
     }
 }
@@ -209,7 +225,7 @@ mod tests {
         ] {
             word.parse::<Kind>().unwrap_err();
         }
-        expect_test::expect!["`zigzag` is not a kind of schedule; the kinds are gpipe, 1f1b, 1f1b:aN, 1f1b:b, 1f1b:bN, geo:CUT+N, interleaved, chimera, zb-h1, zb-h2, zb-v, solve, solve:N"]
+        expect_test::expect!["`zigzag` is not a kind of schedule; the kinds are gpipe, 1f1b, 1f1b:aN, 1f1b:b, 1f1b:bN, geo:CUT+N, interleaved, chimera, zb-h1, zb-h2, zb-v, solve, solve:N, skip:PERCENT, skip:PERCENT:straight"]
             .assert_eq(&"zigzag".parse::<Kind>().unwrap_err().to_string());
     }
 }

@@ -7,6 +7,7 @@ mod gpipe;
 mod interleaved;
 mod kind;
 mod one_f_one_b;
+mod skip;
 mod solve;
 mod zb_v;
 mod zero_bubble;
@@ -31,6 +32,7 @@ pub fn generate(kind: Kind, layout: &Layout) -> Result<ComputeOrder, LayoutError
         Kind::ZbH1 | Kind::ZbH2 => zero_bubble::order(kind, layout),
         Kind::ZbV => zb_v::order(layout),
         Kind::Solve { most } => solve::order(most, layout),
+        Kind::Skip { percent, swaps } => skip::order(percent, swaps, layout),
     })
 }
 
@@ -41,7 +43,7 @@ mod tests {
     use crate::{ComputeOrder, Layout, Options, build, check};
     use std::fmt::Write;
 
-    const KINDS: [Kind; 13] = [
+    const KINDS: [Kind; 15] = [
         Kind::GPipe,
         Kind::OneFOneB,
         Kind::Dapple { policy: WarmUp::A, most: 3 },
@@ -55,6 +57,8 @@ mod tests {
         Kind::ZbV,
         Kind::Solve { most: u32::MAX },
         Kind::Solve { most: 3 },
+        Kind::Skip { percent: 25, swaps: true },
+        Kind::Skip { percent: 50, swaps: false },
     ];
 
     /// The passes of every device, without transfers and the end of the step; chunks are named
@@ -103,7 +107,7 @@ mod tests {
                         let said = kind.in_flight(stage_idx as u32, pipeline.shape());
                         let place = format!("{kind} {n_devices} {n_chunks} {microbatches}");
                         // By ticks, an order may stay below.
-                        let is_limit = matches!(kind, Kind::Solve { .. });
+                        let is_limit = matches!(kind, Kind::Solve { .. } | Kind::Skip { .. });
                         let is_right = most == said || is_limit && most < said;
                         assert!(is_right, "{place}: stage {stage_idx}: {most}, not {said}");
                     }
@@ -114,7 +118,7 @@ mod tests {
 
     /// Devices, chunks a device, micro-batches; fewer sizes for kinds that search.
     fn sizes(kind: Kind) -> impl Iterator<Item = (u32, u32, u32)> {
-        let searches = matches!(kind, Kind::Solve { .. });
+        let searches = matches!(kind, Kind::Solve { .. } | Kind::Skip { .. });
         let (v_max, rounds) = if searches { (1, 1) } else { (4, 3) };
         let sizes = (1..=8).flat_map(move |p| (1..=v_max).map(move |v| (p, v)));
         sizes.flat_map(move |(p, v)| (1..=rounds * p + 1).map(move |m| (p, v, m)))
