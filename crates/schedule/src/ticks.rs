@@ -3,6 +3,7 @@
 //! What a tick is does not matter, only how durations compare: the caller counts in nanoseconds or
 //! in whatever its figures are. The schedule that comes out holds none of them.
 
+use crate::op::Pass;
 use cavalcade_units::DeviceId;
 use std::collections::BTreeMap;
 
@@ -34,6 +35,19 @@ impl Default for StageTicks {
     /// One tick a pass, two a whole backward.
     fn default() -> Self {
         Self { forward: 1, backward: 2, backward_input: 1, backward_weight: 1 }
+    }
+}
+
+impl StageTicks {
+    /// Of one pass; a recompute is a forward. None of passes that no generator weighs.
+    pub(crate) fn of_pass(self, pass: Pass) -> u64 {
+        match pass {
+            Pass::Forward | Pass::Recompute => self.forward,
+            Pass::Backward => self.backward,
+            Pass::BackwardInput => self.backward_input,
+            Pass::BackwardWeight => self.backward_weight,
+            Pass::Adjoint | Pass::DoubleBackward | Pass::Update => 0,
+        }
     }
 }
 

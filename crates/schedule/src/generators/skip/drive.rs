@@ -6,11 +6,14 @@ use crate::op::Pass;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
-/// What a place prefers of what has come.
+/// How places work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Prefer {
-    Backward,
-    Forward,
+pub(super) struct Habit {
+    /// Whether a forward goes before a backward if both have come.
+    pub(super) forward_first: bool,
+    /// Whether backwards are split, weight parts done where nothing else has come. At the first
+    /// place, where nobody waits for a gradient, they stay whole.
+    pub(super) splits: bool,
 }
 
 /// One run of all micro-batches.
@@ -28,10 +31,12 @@ type Step = (Pass, usize, usize);
 struct Drive<'a> {
     net: &'a Net,
     ways: &'a [Vec<Place>],
-    prefer: Prefer,
+    habit: Habit,
     /// By place: forwards and backwards that have come, by micro-batch and position.
     forwards: Vec<BTreeSet<(usize, usize)>>,
     backwards: Vec<BTreeSet<(usize, usize)>>,
+    /// By place, the weight parts to be done, by micro-batch.
+    weights: Vec<BTreeSet<usize>>,
     is_busy: Vec<bool>,
     in_flight: Vec<usize>,
     /// Ends of passes at a place, and steps that arrive.
@@ -46,14 +51,15 @@ enum Event {
 }
 
 /// Runs all micro-batches over their `ways`; none if places that are full wait for each other.
-pub(super) fn drive(net: &Net, ways: &[Vec<Place>], prefer: Prefer) -> Option<Run> {
+pub(super) fn drive(net: &Net, ways: &[Vec<Place>], habit: Habit) -> Option<Run> {
     let n_places = net.devices.len();
     let mut drive = Drive {
         net,
         ways,
-        prefer,
+        habit,
         forwards: vec![BTreeSet::new(); n_places],
         backwards: vec![BTreeSet::new(); n_places],
+        weights: vec![BTreeSet::new(); n_places],
         is_busy: vec![false; n_places],
         in_flight: vec![0; n_places],
         events: BinaryHeap::new(),
@@ -75,9 +81,10 @@ pub(super) fn drive(net: &Net, ways: &[Vec<Place>], prefer: Prefer) -> Option<Ru
             drive.start(place, now);
         }
     }
-    let n_done: usize = drive.run.passes.iter().map(Vec::len).sum();
-    let n_steps: usize = ways.iter().map(|way| 2 * way.len()).sum();
-    (n_done == n_steps).then_some(drive.run)
+    let n_begun: usize = drive.run.passes.iter().flatten().filter(|p| p.0 == Pass::Forward).count();
+    let is_empty = drive.in_flight.iter().all(|&in_flight| in_flight == 0);
+    let is_done = is_empty && n_begun == ways.iter().map(Vec::len).sum::<usize>();
+    is_done.then_some(drive.run)
 }
 
 impl Drive<'_> {
@@ -105,11 +112,7 @@ impl Drive<'_> {
             return;
         }
         let Some((pass, microbatch, at)) = self.choose(place) else { return };
-        let time = match pass {
-            Pass::Forward => self.net.ticks[place].forward,
-            _ => self.net.ticks[place].backward,
-        };
-        let end = now.saturating_add(time);
+        let end = now.saturating_add(self.net.time(place, pass));
         self.is_busy[place] = true;
         self.run.passes[place].push((pass, microbatch, now));
         self.run.cost.0 = self.run.cost.0.max(end);
@@ -118,14 +121,14 @@ impl Drive<'_> {
         let next = match pass {
             Pass::Forward if at + 1 < way.len() => Some((Pass::Forward, at + 1)),
             Pass::Forward => Some((Pass::Backward, at)),
+            Pass::BackwardWeight => None,
             _ => at.checked_sub(1).map(|before| (Pass::Backward, before)),
         };
-        match next {
-            Some((pass, next)) => {
-                let arrival = end.saturating_add(self.net.delay(place, way[next]));
-                self.events.push(Reverse((arrival, Event::Arrival(pass, microbatch, next))));
-            }
-            None => self.run.cost.1 += u128::from(end),
+        if let Some((pass, next)) = next {
+            let arrival = end.saturating_add(self.net.delay(place, way[next]));
+            self.events.push(Reverse((arrival, Event::Arrival(pass, microbatch, next))));
+        } else {
+            self.run.cost.1 += u128::from(end);
         }
     }
 
@@ -134,20 +137,23 @@ impl Drive<'_> {
         let is_room = self.in_flight[place] < self.net.cap;
         let forward = self.forwards[place].first().copied().filter(|_| is_room);
         let backward = self.backwards[place].first().copied();
-        let takes_forward = match self.prefer {
-            Prefer::Backward => backward.is_none(),
-            Prefer::Forward => forward.is_some(),
-        };
-        if takes_forward {
-            let (microbatch, at) = forward?;
+        let takes_forward = backward.is_none() || self.habit.forward_first;
+        if let Some((microbatch, at)) = forward.filter(|_| takes_forward) {
             self.forwards[place].remove(&(microbatch, at));
             self.in_flight[place] += 1;
-            Some((Pass::Forward, microbatch, at))
-        } else {
-            let (microbatch, at) = backward?;
-            self.backwards[place].remove(&(microbatch, at));
-            self.in_flight[place] -= 1;
-            Some((Pass::Backward, microbatch, at))
+            return Some((Pass::Forward, microbatch, at));
         }
+        let Some((microbatch, at)) = backward else {
+            let microbatch = self.weights[place].pop_first()?;
+            self.in_flight[place] -= 1;
+            return Some((Pass::BackwardWeight, microbatch, 0));
+        };
+        self.backwards[place].remove(&(microbatch, at));
+        if self.habit.splits && at > 0 {
+            self.weights[place].insert(microbatch);
+            return Some((Pass::BackwardInput, microbatch, at));
+        }
+        self.in_flight[place] -= 1;
+        Some((Pass::Backward, microbatch, at))
     }
 }

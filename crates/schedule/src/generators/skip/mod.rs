@@ -33,7 +33,7 @@ use crate::op::Pass;
 use crate::order::{ComputeOrder, Layout};
 use crate::tables::Chunk;
 use cavalcade_units::{ChunkId, MicrobatchId};
-use drive::{Prefer, Run, drive};
+use drive::{Habit, Run, drive};
 use net::{Net, Place};
 use ways::{Rules, Timetable, ways};
 
@@ -63,13 +63,15 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// The best ways found for both preferences.
+    /// The best ways found for all habits.
     fn best(&self) -> (Vec<Vec<Place>>, Run) {
-        let starts = [Prefer::Backward, Prefer::Forward].into_iter().filter_map(|prefer| {
-            let run = drive(self.net, &self.rotated(), prefer)?;
-            Some(self.improved(self.rotated(), run, prefer))
+        let habits = [(false, true), (true, true), (false, false), (true, false)];
+        let found = habits.into_iter().filter_map(|(forward_first, splits)| {
+            let habit = Habit { forward_first, splits };
+            let run = drive(self.net, &self.rotated(), habit)?;
+            Some(self.improved(self.rotated(), run, habit))
         });
-        let best = starts.min_by_key(|(_, run)| run.cost);
+        let best = found.min_by_key(|(_, run)| run.cost);
         best.expect("a pipeline that goes straight with backwards first never gets stuck")
     }
 
@@ -98,7 +100,7 @@ impl Search<'_> {
         &self,
         mut ways_of: Vec<Vec<Place>>,
         mut run: Run,
-        prefer: Prefer,
+        habit: Habit,
     ) -> (Vec<Vec<Place>>, Run) {
         let n_passes: usize = ways_of.iter().map(|way| 2 * way.len()).sum();
         let mut n_trials = PASSES_MAX / n_passes.max(1) as u64;
@@ -114,7 +116,7 @@ impl Search<'_> {
                     }
                     n_trials -= 1;
                     let old = std::mem::replace(&mut ways_of[microbatch], way);
-                    match drive(self.net, &ways_of, prefer).filter(|new| new.cost < run.cost) {
+                    match drive(self.net, &ways_of, habit).filter(|new| new.cost < run.cost) {
                         Some(new) => {
                             run = new;
                             is_better = true;

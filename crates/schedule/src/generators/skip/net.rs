@@ -3,6 +3,7 @@
 //! The pipelines of the layout are cut alike, so a stage has as many places as it has devices over
 //! all pipelines, and any of them can serve a micro-batch of any pipeline.
 
+use crate::op::Pass;
 use crate::order::Layout;
 use crate::ticks::StageTicks;
 use cavalcade_units::DeviceId;
@@ -18,7 +19,7 @@ pub(super) struct Net {
     /// By place, its stage.
     pub(super) stages: Vec<usize>,
     /// By place.
-    pub(super) ticks: Vec<StageTicks>,
+    ticks: Vec<StageTicks>,
     /// By place and place, from the end of a pass until its message is there.
     delays: Vec<Vec<u64>>,
     /// By stage, its places.
@@ -69,6 +70,10 @@ impl Net {
 
     pub(super) fn delay(&self, from: Place, to: Place) -> u64 {
         self.delays[from][to]
+    }
+
+    pub(super) fn time(&self, place: Place, pass: Pass) -> u64 {
+        self.ticks[place].of_pass(pass)
     }
 
     /// Stages that may be left out: all but the first and the last.

@@ -41,9 +41,7 @@ impl Timetable {
         let busy = run.passes.iter().enumerate().map(|(place, passes)| {
             let others = passes.iter().filter(|&&(_, microbatch, _)| microbatch != except);
             let span = |&(pass, _, start): &(Pass, usize, u64)| {
-                let ticks = net.ticks[place];
-                let time = if pass == Pass::Forward { ticks.forward } else { ticks.backward };
-                (start, start.saturating_add(time))
+                (start, start.saturating_add(net.time(place, pass)))
             };
             others.map(span).collect()
         });
@@ -52,7 +50,7 @@ impl Timetable {
 
     /// When a forward that comes to `place` at `from` ends.
     fn end_of(&self, net: &Net, place: Place, from: u64) -> u64 {
-        let time = net.ticks[place].forward;
+        let time = net.time(place, Pass::Forward);
         let busy = &self.0[place];
         let mut at = from;
         for &(start, end) in &busy[busy.partition_point(|&(_, end)| end <= from)..] {

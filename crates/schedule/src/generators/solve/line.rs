@@ -86,13 +86,7 @@ impl Line {
     }
 
     pub(super) fn time(&self, stage: usize, pass: Pass) -> u64 {
-        let ticks = self.stages[stage];
-        match pass {
-            Pass::Forward => ticks.forward,
-            Pass::BackwardInput => ticks.backward_input,
-            Pass::BackwardWeight => ticks.backward_weight,
-            _ => ticks.backward,
-        }
+        self.stages[stage].of_pass(pass)
     }
 
     /// From stage to stage: the way a forward's output goes, or a backward's.
