@@ -19,6 +19,8 @@ use thiserror::Error;
 
 /// More stages than any pipeline has.
 const STAGES_MAX: u64 = 4096;
+/// More than any search for ways through them ends with soon.
+const SKIPPED_STAGES_MAX: u64 = 256;
 /// More ops than there is patience for.
 const OPS_MAX: u64 = 4_000_000;
 
@@ -251,6 +253,10 @@ fn layout(kind: Kind, size: ScheduleSize, times: StageTimes) -> Result<Layout, S
     within("stages", size.stages, STAGES_MAX)?;
     within("chunks", n_chunks_in_all, STAGES_MAX)?;
     let cuts = if size.stages == 1 { 0 } else { n_chunks_in_all - 1 };
+    // Skipping looks at every pair of devices.
+    if matches!(kind, Kind::Skip { .. }) {
+        within("stages that can be skipped", size.stages, SKIPPED_STAGES_MAX)?;
+    }
     // A pass forth and two back a chunk at most, and two messages with two ends each a cut.
     let passes = if kind.splits_backward() { 3 } else { 2 };
     let n_ops = size.microbatches.saturating_mul(passes * n_chunks_in_all + 4 * cuts);
@@ -261,23 +267,29 @@ fn layout(kind: Kind, size: ScheduleSize, times: StageTimes) -> Result<Layout, S
     let count = |n: u64| u32::try_from(n).expect("it is within the limit of ops");
     let mut layout =
         Layout::even(kind, count(size.stages), count(n_chunks), count(size.microbatches));
-    layout.ticks = ticks(&layout, times);
+    layout.ticks = ticks(kind, &layout, times);
     Ok(layout)
 }
 
 /// The times for kinds that weigh them, all of which have one chunk a device.
-fn ticks(layout: &Layout, times: StageTimes) -> Ticks {
+fn ticks(kind: Kind, layout: &Layout, times: StageTimes) -> Ticks {
     let stage = StageTicks {
         forward: times.forward.0,
         backward: times.backward().0,
         backward_input: times.backward_input.0,
         backward_weight: times.backward_weight.0,
     };
-    let hops = (1..layout.n_devices).map(|to| (DeviceId(to - 1), DeviceId(to)));
-    let both_ways = hops.flat_map(|(a, b)| [(a, b), (b, a)]);
+    let devices = || (0..layout.n_devices).map(DeviceId);
+    let all_pairs = || devices().flat_map(|from| devices().map(move |to| (from, to)));
+    let next = |n: u32| (1..n).map(|to| (DeviceId(to - 1), DeviceId(to)));
+    let neighbors = || next(layout.n_devices).flat_map(|(a, b)| [(a, b), (b, a)]);
+    let pairs: Vec<_> = match kind {
+        Kind::Skip { .. } => all_pairs().collect(),
+        _ => neighbors().collect(),
+    };
     Ticks {
         stages: layout.pipelines.iter().map(|p| vec![stage; p.stages.len()]).collect(),
-        delays: both_ways.map(|hop| (hop, times.link.0)).collect(),
+        delays: pairs.into_iter().map(|pair| (pair, times.link.0)).collect(),
     }
 }
 
@@ -293,9 +305,12 @@ struct EqualDevices {
 impl EqualDevices {
     fn new(schedule: &Schedule, times: StageTimes) -> Result<Self, StudyError> {
         let mut shares = vec![0; schedule.chunks.len()];
+        let all: Vec<ChunkId> = (0..schedule.chunks.len()).map(ChunkId::from_idx).collect();
         for path in &schedule.paths {
             let device = |chunk: &ChunkId| schedule.chunks[chunk.idx()].device;
-            let n_devices = path.iter().map(device).collect::<BTreeSet<_>>().len() as u64;
+            // A path with detours may leave devices out that others visit.
+            let whole = if schedule.detours.is_some() { &all } else { path };
+            let n_devices = whole.iter().map(device).collect::<BTreeSet<_>>().len() as u64;
             for chunk in path {
                 let layers = &schedule.chunks[chunk.idx()].layers;
                 shares[chunk.idx()] = u64::from(layers.end - layers.start) * n_devices;

@@ -58,8 +58,9 @@ impl Ticks {
         stages.and_then(|stages| stages.get(stage)).copied().unwrap_or_default()
     }
 
-    /// From the end of a pass on `from` until its message is on `to`.
+    /// From the end of a pass on `from` until its message is on `to`; none within a device.
     pub fn delay(&self, from: DeviceId, to: DeviceId) -> u64 {
-        self.delays.get(&(from, to)).copied().unwrap_or(0)
+        let listed = self.delays.get(&(from, to)).filter(|_| from != to);
+        listed.copied().unwrap_or(0)
     }
 }

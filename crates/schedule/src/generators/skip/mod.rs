@@ -37,15 +37,16 @@ use drive::{Habit, Run, drive};
 use net::{Net, Place};
 use ways::{Rules, Timetable, ways};
 
-/// Passes that all trials may run.
-const PASSES_MAX: u64 = 3_000_000;
+/// Passes that the trials of one search may run.
+const PASSES_MAX: u64 = 2_000_000;
 
 pub(super) fn order(percent: u32, swaps: bool, layout: &Layout) -> ComputeOrder {
     let kind = Kind::Skip { percent, swaps };
     let n_stages = layout.pipelines.first().map_or(0, |pipeline| pipeline.stages.len()) as u32;
     let net = Net::new(layout, in_flight(n_stages));
     let n_skipped = (u64::from(n_stages) * u64::from(percent) / 100) as usize;
-    let search = Search { net: &net, swaps, n_skipped: n_skipped.min(net.middle().len().saturating_sub(1)) };
+    let search =
+        Search { net: &net, swaps, n_skipped: n_skipped.min(net.middle().len().saturating_sub(1)) };
     let (ways, run) = search.best();
     written(kind, layout, &net, &ways, &run)
 }
@@ -63,13 +64,18 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// The best ways found for all habits.
+    /// The best ways found for all habits. Those that swap begin with the best that do not.
     fn best(&self) -> (Vec<Vec<Place>>, Run) {
         let habits = [(false, true), (true, true), (false, false), (true, false)];
         let found = habits.into_iter().filter_map(|(forward_first, splits)| {
             let habit = Habit { forward_first, splits };
+            let straight = Search { swaps: false, ..*self };
             let run = drive(self.net, &self.rotated(), habit)?;
-            Some(self.improved(self.rotated(), run, habit))
+            let mut found = straight.improved(self.rotated(), run, habit);
+            if self.swaps {
+                found = self.improved(found.0, found.1, habit);
+            }
+            Some(found)
         });
         let best = found.min_by_key(|(_, run)| run.cost);
         best.expect("a pipeline that goes straight with backwards first never gets stuck")
