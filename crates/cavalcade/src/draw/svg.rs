@@ -295,6 +295,7 @@ mod tests {
     use crate::schedule_study::{ScheduleSize, ScheduleStudy, StageTimes};
     use cavalcade_schedule::Kind;
     use cavalcade_units::Nanos;
+    use std::collections::BTreeSet;
 
     fn study(kind: Kind, microbatches: u64) -> ScheduleStudy {
         let size = ScheduleSize { stages: 2, microbatches, chunks: 2 };

@@ -41,6 +41,7 @@ mod tests {
     use super::{Kind, WarmUp, generate};
     use crate::order::most_in_flight;
     use crate::{ComputeOrder, Layout, Options, build, check};
+    use cavalcade_units::DeviceId;
     use std::fmt::Write;
 
     const KINDS: [Kind; 15] = [
@@ -90,6 +91,32 @@ mod tests {
             }
             let name = kind.to_string().replace(':', "-");
             let path = format!("{}/goldens/{name}.txt", env!("CARGO_MANIFEST_DIR"));
+            expect_test::expect_file![path].assert_eq(&text);
+        }
+    }
+
+    /// Hops twice as long as a pass, but for those between the two devices in the middle, which are
+    /// four times as long.
+    #[test]
+    fn goldens_with_delays() {
+        for (kind, name) in [(KINDS[12], "solve-3"), (KINDS[11], "solve"), (KINDS[13], "skip-25")] {
+            let mut text = String::new();
+            for (n_devices, microbatches) in [(2, 4), (4, 8), (8, 8)] {
+                let mut layout = Layout::even(kind, n_devices, 1, microbatches);
+                let devices = || (0..n_devices).map(DeviceId);
+                let pairs = devices().flat_map(|from| devices().map(move |to| (from, to)));
+                let is_far =
+                    |a: DeviceId, b: DeviceId| (a.0 < n_devices / 2) != (b.0 < n_devices / 2);
+                let delay = |(a, b)| ((a, b), if is_far(a, b) { 4 } else { 2 });
+                layout.ticks.delays = pairs.map(delay).collect();
+                let order = generate(kind, &layout).unwrap();
+                let end = order.makespan().unwrap();
+                writeln!(text, "{kind}, {n_devices} devices, {microbatches} micro-batches: {end}")
+                    .unwrap();
+                text += &passes(&order);
+                text.push('\n');
+            }
+            let path = format!("{}/goldens/{name}-far.txt", env!("CARGO_MANIFEST_DIR"));
             expect_test::expect_file![path].assert_eq(&text);
         }
     }
