@@ -32,9 +32,10 @@ pub(crate) enum Command {
     /// most N stashes; `1f1b:b` for any number), geo:CUT+N (N more forwards ahead of the slow
     /// link to stage CUT), interleaved, chimera, zb-h1, zb-h2 or zb-v (backwards in two parts, of
     /// which weight gradients fill the bubble), solve or solve:N (the shortest order found for the
-    /// times given, with at most N stashes a device; as many as stages without N), skip:PERCENT
-    /// or skip:PERCENT:straight (every micro-batch leaves out that share of the stages, in any order
-    /// unless straight), `file` for a schedule that you wrote, or `compare` for a table.
+    /// times given, with at most N stashes a device; without N, as many as stages), skip:PERCENT or
+    /// skip:PERCENT:straight (every micro-batch leaves out that share of the stages, and takes the
+    /// others in any order unless straight), `file` for a schedule that you wrote, or `compare` for
+    /// a table.
     ///
     /// Times are of one micro-batch on one whole stage; chunks share it equally. Write 1.5 (ms), or
     /// a unit: 800us, 2ms.

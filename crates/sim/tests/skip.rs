@@ -126,7 +126,10 @@ fn regions() -> (Vec<&'static str>, Delays) {
                 names.len() - 1
             }))
         });
-        let [latency_ms, gigabytes] = [words[2], words[3]].map(|word| word.parse::<f64>().unwrap());
+        let [latency_ms, gigabytes] = [words[2], words[3]].map(|word| {
+            let number: f64 = word.parse().expect("it is a number");
+            number
+        });
         let micros = (latency_ms * 1e3 + bytes / (gigabytes * 1e3)) as u64;
         delays.extend([((ends[0], ends[1]), micros), ((ends[1], ends[0]), micros)]);
     }

@@ -74,7 +74,7 @@ fn cut_alike(layout: &mut Layout, choice: u32) {
     for pipeline_idx in 0..layout.pipelines.len() {
         let mut stages = model.clone();
         for (stage_idx, stage) in stages.iter_mut().enumerate() {
-            let is_shared = pipeline_idx > 0 && stage_idx == 1 && choice % 3 == 0;
+            let is_shared = pipeline_idx > 0 && stage_idx == 1 && choice.is_multiple_of(3);
             stage.device = match is_shared {
                 true => layout.pipelines[0].stages[1].device,
                 false => DeviceId(layout.n_devices),

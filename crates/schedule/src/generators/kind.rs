@@ -80,7 +80,8 @@ impl Kind {
 
     /// What [`FromStr`] takes: capitals stand for numbers.
     pub const FORMS: &str = "gpipe, 1f1b, 1f1b:aN, 1f1b:b, 1f1b:bN, geo:CUT+N, interleaved, \
-                             chimera, zb-h1, zb-h2, zb-v, solve, solve:N, skip:PERCENT, skip:PERCENT:straight";
+                             chimera, zb-h1, zb-h2, zb-v, solve, solve:N, skip:PERCENT, \
+                             skip:PERCENT:straight";
 
     /// Whether it splits backwards into their two parts, or some of them.
     pub fn splits_backward(self) -> bool {

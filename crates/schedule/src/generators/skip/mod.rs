@@ -10,9 +10,9 @@
 //! ```
 //!
 //! A micro-batch begins and ends at the first and the last place of its pipeline. In between it
-//! leaves out the given share of stages (rounded down, and one in the middle stays), visits the others in any order unless the
-//! kind is straight, each at any device that serves it in any pipeline, and comes back the same
-//! way. What the paper calls its constraints:
+//! leaves out the given share of stages (rounded down, and one in the middle stays), visits the
+//! others in any order unless the kind is straight, each at any device that serves it in any
+//! pipeline, and comes back the same way. What the paper calls its constraints:
 //!
 //! - no place holds more micro-batches between forward and backward than there are stages (its
 //!   first; 1F1B's first stage holds as many);
