@@ -105,7 +105,7 @@ pub(crate) fn job(
     let settings = config.settings.clone();
     let network = Model::gpt(model);
     let options = options(config, plan);
-    let schedule = lower(plan, &network, config.cluster.devices().len(), &options);
+    let schedule = lower(plan, &network, profile, &config.cluster, &options);
     let costs = OpCosts::new(&schedule, &network, profile, &config.cluster);
     let schedule = check(schedule, Some(&costs))?;
     Ok(Job {

@@ -79,7 +79,7 @@ impl Simulation {
         };
         let options = Options { copies: folded.copies, ..Options::default() };
         let n_devices = cluster.devices().len();
-        let schedule = lower(&folded.plan, &network, n_devices, &options);
+        let schedule = lower(&folded.plan, &network, &profile, &cluster, &options);
         let costs = OpCosts::new(&schedule, &network, &profile, &cluster);
         let schedule = check(schedule, Some(&costs)).map_err(|e| refused(e, &cluster))?;
         let costs = ProfiledCosts::new(costs).with_copies(folded.alike.clone());

@@ -33,8 +33,11 @@ pub(crate) enum Command {
     /// link to stage CUT), interleaved, chimera, zb-h1, zb-h2, zb-v, v-half, v-min or dualpipe-v
     /// (backwards in two parts, of which weight gradients fill the bubble; the last four go over
     /// the devices and back), hetpipe or hetpipe:N (no flush, N mini-batches at once), janus (four
-    /// phases, for objectives with gradients by the input), `file` for a schedule that you wrote,
-    /// or `compare` for a table.
+    /// phases, for objectives with gradients by the input), solve or solve:N (the shortest order
+    /// found for the times given, with at most N stashes a device; without N, as many as stages),
+    /// skip:PERCENT or skip:PERCENT:straight (every micro-batch leaves out that share of the
+    /// stages, and takes the others in any order unless straight), `file` for a schedule that you
+    /// wrote, or `compare` for a table.
     ///
     /// Times are of one micro-batch on one whole stage; chunks share it equally. Write 1.5 (ms), or
     /// a unit: 800us, 2ms.

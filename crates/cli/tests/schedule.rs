@@ -103,11 +103,12 @@ fn a_comparison_shows_every_kind() {
         v-min        29.50 ms  18.6 %         2.00        96
         dualpipe-v   25.50 ms   5.9 %         4.50        96
         hetpipe      33.00 ms  27.3 %         4.00        48
-        janus        65.00 ms  26.2 %         5.00        96"#]]
+        janus        65.00 ms  26.2 %         5.00        96
+        solve        27.00 ms  11.1 %         4.00        48"#]]
     .assert_eq(&schedule("compare --stages 4 --microbatches 8").1);
     let rows = json("compare --stages 3 --microbatches 8");
     let kinds = rows.as_array().expect("it is a list");
-    assert_eq!(kinds.len(), 15);
+    assert_eq!(kinds.len(), 16);
     assert!(kinds[6]["error"].as_str().expect("it says why").contains("even number of stages"));
 }
 
@@ -139,7 +140,7 @@ fn bad_input_is_one_line_and_exit_code_2() {
         text.push('\n');
     }
     expect![[r#"
-        error: `zigzag` is not a kind of schedule; the kinds are gpipe, 1f1b, 1f1b:aN, 1f1b:b, 1f1b:bN, geo:CUT+N, interleaved, chimera, zb-h1, zb-h2, zb-v, v-half, v-min, dualpipe-v, hetpipe, hetpipe:N, janus, file, compare
+        error: `zigzag` is not a kind of schedule; the kinds are gpipe, 1f1b, 1f1b:aN, 1f1b:b, 1f1b:bN, geo:CUT+N, interleaved, chimera, zb-h1, zb-h2, zb-v, v-half, v-min, dualpipe-v, hetpipe, hetpipe:N, janus, solve, solve:N, skip:PERCENT, skip:PERCENT:straight, file, compare
         error: chimera needs an even number of stages; pipeline 0 has 3
         error: chimera needs at least 2 micro-batches, one in each direction; there is 1
         error: there are 0 stages; use at least 1

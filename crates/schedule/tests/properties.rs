@@ -65,11 +65,20 @@ proptest! {
     fn the_bound_of_stashes_is_the_number_in_flight((kind, layout) in cases(3)) {
         let checked = check(schedule(kind, &layout, true), None).unwrap();
         let mut chunk = ChunkId(0);
+        let is_limit = matches!(kind, Kind::Solve { .. } | Kind::Skip { .. });
         for pipeline in &layout.pipelines {
             for (idx, stage) in pipeline.stages.iter().enumerate() {
+                if is_limit {
+                    // Pipelines may share a device, and then its chunk.
+                    chunk = checked.schedule().chunks_on(stage.device).next().unwrap();
+                }
                 let expected = kind.in_flight(idx as u32, pipeline.shape());
                 let bound = checked.peak_bound(&StashOf(chunk))[stage.device.idx()];
-                prop_assert_eq!(bound.0, u64::from(expected), "chunk {}", chunk);
+                if is_limit {
+                    prop_assert!(bound.0 <= u64::from(expected), "chunk {}: {}", chunk, bound.0);
+                } else {
+                    prop_assert_eq!(bound.0, u64::from(expected), "chunk {}", chunk);
+                }
                 chunk.0 += 1;
             }
         }

@@ -6,7 +6,7 @@ use cavalcade_cluster::Resource;
 use cavalcade_engine::{Trace, interpret};
 use cavalcade_schedule::{
     CheckedSchedule, CollectiveKind, Kind, Layout, MemoryModel, Op, Options, Pass, Pipeline, Stage,
-    Value, build, check, generate,
+    Ticks, Value, build, check, generate,
 };
 use cavalcade_sim::{Costs, LinkCost, VirtualWorld};
 use cavalcade_units::{Bandwidth, Bytes, DeviceId, Nanos};
@@ -48,6 +48,7 @@ fn replicas(n_pipelines: u32, n_stages: u32, microbatches: u32) -> CheckedSchedu
         n_devices: n_pipelines * n_stages,
         ties: Vec::new(),
         pipelines: (0..n_pipelines).map(pipeline).collect(),
+        ticks: Ticks::default(),
     };
     let order = generate(Kind::OneFOneB, &layout).expect("one stage a device");
     check(build(order, &Options { clip_gradients: true, ..Options::default() }), None)

@@ -38,8 +38,7 @@ pub(crate) fn critical_path(
     while let Some(action) = here {
         let Some((piece, before)) = step_back(schedule, trace, ready, action) else { break };
         if let Some((what, time)) = piece {
-            let sum = spent.entry(what).or_default();
-            *sum = *sum + time;
+            *spent.entry(what).or_default() += time;
         }
         here = before;
     }

@@ -2,10 +2,10 @@
 
 use crate::collective_cost::{all_gather, all_reduce};
 use crate::costs::{Costs, LinkCost};
-use cavalcade_cluster::{Resource, Route};
-use cavalcade_lower::OpCosts;
+use cavalcade_cluster::{LinkSpec, Resource};
+use cavalcade_lower::{OpCosts, link};
 use cavalcade_schedule::{CollectiveKind, MemoryModel, Op, Value};
-use cavalcade_units::{Bandwidth, Bytes, DeviceId, Nanos};
+use cavalcade_units::{Bytes, DeviceId, Nanos};
 
 /// Arithmetic by the profile at each device's speed, links by the cluster: on top of what the
 /// host's loopback takes where a run would emulate them, and as they are where devices share
@@ -52,23 +52,9 @@ impl Costs for ProfiledCosts {
     }
 
     fn link(&self, from: DeviceId, to: DeviceId) -> LinkCost {
-        let host = self.ops.profile().loopback;
-        let cluster = self.ops.cluster();
-        let Some(Route { latency, bandwidth, .. }) = cluster.route(from, to) else {
-            return LinkCost { latency: host.latency, bandwidth: Some(host.bandwidth) };
-        };
-        if cluster.is_shared() {
-            return LinkCost { latency, bandwidth };
-        }
-        // A message passes the emulated link and then really travels through the host.
-        let host_rate = host.bandwidth.bytes_per_second();
-        let rate = bandwidth.map_or(host_rate, |emulated| {
-            1.0 / (1.0 / emulated.bytes_per_second() + 1.0 / host_rate)
-        });
-        LinkCost {
-            latency: latency + host.latency,
-            bandwidth: Some(Bandwidth::from_bytes_per_second(rate)),
-        }
+        let LinkSpec { latency, bandwidth } =
+            link(self.ops.profile(), self.ops.cluster(), from, to);
+        LinkCost { latency, bandwidth }
     }
 
     fn resources(&self) -> &[Resource] {

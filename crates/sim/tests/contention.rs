@@ -4,7 +4,7 @@ use cavalcade_cluster::Resource;
 use cavalcade_engine::{Trace, interpret};
 use cavalcade_schedule::{
     ActionId, CheckedSchedule, CollectiveKind, Kind, Layout, MemoryModel, Op, Options, Pass,
-    Pipeline, Stage, Value, build, check, generate,
+    Pipeline, Stage, Ticks, Value, build, check, generate,
 };
 use cavalcade_sim::{Costs, LinkCost, VirtualWorld};
 use cavalcade_units::{Bandwidth, Bytes, DeviceId, Nanos};
@@ -81,6 +81,7 @@ fn pairs(n_pairs: u32, microbatches: u32) -> CheckedSchedule {
         n_devices: 2 * n_pairs,
         ties: Vec::new(),
         pipelines: (0..n_pairs).map(pipeline).collect(),
+        ticks: Ticks::default(),
     };
     let order = generate(Kind::GPipe, &layout).expect("it fits");
     check(build(order, &Options::default()), None).expect("it is sound")

@@ -5,19 +5,21 @@ mod support;
 use cavalcade_schedule::{Kind, Options};
 use cavalcade_sim::{Spent, predict};
 use cavalcade_units::{DeviceId, Nanos};
-use support::{Equal, schedule};
+use support::{Equal, run, schedule};
 
 /// Free links: a step of GPipe or 1F1B is computing from its first forward to its last backward.
 #[test]
 fn with_free_links_the_whole_path_is_computing() {
+    let costs = Equal::free(1000, 1100, 900);
     for (p, m) in [(1, 3), (2, 4), (4, 8), (8, 16)] {
         for kind in [Kind::GPipe, Kind::OneFOneB, Kind::ZbH1, Kind::ZbV] {
             let schedule = schedule(kind, p, 2, m, &Options::default());
-            let prediction = predict(&schedule, &Equal::free(1000, 1100, 900)).unwrap();
+            let prediction = predict(&schedule, &costs).unwrap();
             let is_computing = |(what, _): &(Spent, Nanos)| matches!(what, Spent::Computing(_));
             assert!(prediction.critical.iter().all(is_computing), "{kind} {p} {m}");
             let whole: Nanos = prediction.critical.iter().map(|&(_, time)| time).sum();
             assert!(whole <= prediction.trace.end(), "{kind} {p} {m}");
+            assert!(whole <= run(&schedule, &costs).0.makespan(), "{kind} {p} {m}");
             // Every device is free before the last step ends, so the path may begin late.
             assert!(whole.0 >= u64::from(m) * 3000 / 2, "{kind} {p} {m}: {whole}");
         }

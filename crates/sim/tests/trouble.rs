@@ -4,7 +4,7 @@ use cavalcade_cluster::Resource;
 use cavalcade_engine::{Trace, interpret};
 use cavalcade_schedule::{
     ActionId, CheckedSchedule, CollectiveKind, Kind, Layout, MemoryModel, Op, Options, Pass,
-    Pipeline, Stage, Value, build, check, generate,
+    Pipeline, Stage, Ticks, Value, build, check, generate,
 };
 use cavalcade_sim::{
     Costs, Disturbance, Fault, LinkCost, Stalled, Verdict, VirtualWorld, predict, predict_disturbed,
@@ -78,6 +78,7 @@ fn replicas(n_pipelines: u32, n_stages: u32, microbatches: u32) -> CheckedSchedu
         n_devices: n_pipelines * n_stages,
         ties: Vec::new(),
         pipelines: (0..n_pipelines).map(pipeline).collect(),
+        ticks: Ticks::default(),
     };
     let order = generate(Kind::OneFOneB, &layout).expect("one stage a device");
     check(build(order, &Options::default()), None).expect("1F1B is sound")

@@ -310,6 +310,7 @@ mod tests {
     use crate::schedule_study::{ScheduleSize, ScheduleStudy, StageTimes};
     use cavalcade_schedule::Kind;
     use cavalcade_units::Nanos;
+    use std::collections::BTreeSet;
 
     fn study(kind: Kind, microbatches: u64) -> ScheduleStudy {
         let size = ScheduleSize { stages: 2, microbatches, chunks: 2 };
@@ -328,8 +329,10 @@ mod tests {
         for kind in Kind::ALL {
             let study = study(kind, 6);
             let svg = schedule_svg(&study).unwrap();
-            let n_passes = super::boxes(&super::Figure::of_study(&study)).count();
-            assert_eq!(svg.matches("rx=\"2\" fill").count(), n_passes + swatches(kind), "{kind}");
+            let figure = super::Figure::of_study(&study);
+            let n_passes = super::boxes(&figure).count();
+            let swatches = swatches(kind, &figure);
+            assert_eq!(svg.matches("rx=\"2\" fill").count(), n_passes + swatches, "{kind}");
             assert_eq!(svg.matches("class=\"number\"").count(), n_passes, "{kind}");
             // The last one is the legend's.
             let n_arrows = svg.matches("class=\"arrow\"").count() - 1;
@@ -337,12 +340,8 @@ mod tests {
         }
     }
 
-    fn swatches(kind: Kind) -> usize {
-        let n_passes = match kind {
-            Kind::Janus => 4,
-            _ if kind.splits_backward() => 3,
-            _ => 2,
-        };
+    fn swatches(kind: Kind, figure: &super::Figure<'_>) -> usize {
+        let n_passes = super::boxes(figure).map(|drawn| drawn.pass).collect::<BTreeSet<_>>().len();
         let has_two = kind.shares_devices();
         if has_two { 2 * n_passes } else { n_passes }
     }

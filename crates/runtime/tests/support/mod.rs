@@ -56,8 +56,9 @@ impl Case {
         let plan =
             Plan::new(pipelines, 2, self.kind, model.n_layers(), n_devices).expect("it is legal");
         let options = Options { clip_gradients: self.clip_norm.is_some(), ..self.options.clone() };
-        let schedule = lower(&plan, &model, n_devices, &options);
-        let costs = OpCosts::new(&schedule, &model, &profile(&model), &cluster(n_devices));
+        let (profile, cluster) = (profile(&model), cluster(n_devices));
+        let schedule = lower(&plan, &model, &profile, &cluster, &options);
+        let costs = OpCosts::new(&schedule, &model, &profile, &cluster);
         Job {
             settings: Settings {
                 seed: self.seed,
@@ -99,7 +100,7 @@ impl Case {
                 Form::Round => first + stage % 2,
                 Form::Folded => first + stage.min(n_stages - 1 - stage),
                 Form::Mirrored if is_up => first + n_stages - 1 - stage,
-                Form::Mirrored | Form::Apart => first + stage,
+                Form::Mirrored | Form::Apart | Form::Alike => first + stage,
             };
             let pairs = bounds.windows(2).zip(0..);
             let stages =

@@ -2,6 +2,7 @@
 
 use super::{Form, Kind};
 use crate::order::{Layout, Pipeline, Stage};
+use crate::ticks::Ticks;
 use cavalcade_units::DeviceId;
 
 impl Layout {
@@ -27,6 +28,6 @@ impl Layout {
             }
             _ => vec![pipeline(false, microbatches)],
         };
-        Self { n_layers, n_devices, ties: Vec::new(), pipelines }
+        Self { n_layers, n_devices, ties: Vec::new(), pipelines, ticks: Ticks::default() }
     }
 }

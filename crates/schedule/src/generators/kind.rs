@@ -1,6 +1,8 @@
 //! The kinds of schedule: their words, and how many micro-batches each keeps in flight.
 
-use super::{WarmUp, chimera, folded, hetpipe, interleaved, janus, one_f_one_b, zero_bubble};
+use super::{
+    WarmUp, chimera, folded, hetpipe, interleaved, janus, one_f_one_b, skip, solve, zero_bubble,
+};
 use crate::order::most_in_flight;
 use std::fmt;
 use std::str::FromStr;
@@ -50,6 +52,21 @@ pub enum Kind {
     },
     /// Four phases, for objectives with gradients by the input (JanusPipe, Wang et al. 2026).
     Janus,
+    /// The shortest order found for the layout's ticks (CrossPipe, Chen et al. 2025): `solve`, or
+    /// `solve:6`.
+    Solve {
+        /// Most stashes that a stage has room for; `u32::MAX` for as many as there are stages,
+        /// which is what 1F1B's first stage holds.
+        most: u32,
+    },
+    /// Every micro-batch its own way, without some of the stages (SkipPipe, Blagoev et al. 2025):
+    /// `skip:25`, or `skip:25:straight`.
+    Skip {
+        /// Which share of the stages each micro-batch leaves out.
+        percent: u32,
+        /// Whether the others may come in another order; a straight one keeps it.
+        swaps: bool,
+    },
 }
 
 /// How the stages of a pipeline lie on its devices.
@@ -63,6 +80,8 @@ pub enum Form {
     Folded,
     /// Pipelines in pairs, the second one over the devices of the first in the opposite order.
     Mirrored,
+    /// All pipelines over the same devices with the same layers.
+    Alike,
 }
 
 /// A pipeline as its schedule sees it.
@@ -78,7 +97,7 @@ pub struct Shape {
 
 impl Kind {
     /// Every kind that needs no numbers, in the order in which they are listed to people.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::GPipe,
         Self::OneFOneB,
         Self::Interleaved,
@@ -91,16 +110,18 @@ impl Kind {
         Self::DualPipeV,
         Self::HetPipe { wave: None },
         Self::Janus,
+        Self::Solve { most: u32::MAX },
     ];
 
     /// What [`FromStr`] takes: capitals stand for numbers.
     pub const FORMS: &str = "gpipe, 1f1b, 1f1b:aN, 1f1b:b, 1f1b:bN, geo:CUT+N, interleaved, \
                              chimera, zb-h1, zb-h2, zb-v, v-half, v-min, dualpipe-v, hetpipe, \
-                             hetpipe:N, janus";
+                             hetpipe:N, janus, solve, solve:N, skip:PERCENT, \
+                             skip:PERCENT:straight";
 
-    /// Whether it splits backwards into their two parts.
+    /// Whether it splits backwards into their two parts, or some of them.
     pub fn splits_backward(self) -> bool {
-        matches!(self, Self::ZbH1 | Self::ZbH2) || self.form() == Form::Folded
+        matches!(self, Self::ZbH1 | Self::ZbH2 | Self::Solve { .. }) || self.form() == Form::Folded
     }
 
     /// How it wants the stages to lie.
@@ -113,11 +134,18 @@ impl Kind {
             | Self::ZbH1
             | Self::ZbH2
             | Self::HetPipe { .. }
-            | Self::Janus => Form::Apart,
+            | Self::Janus
+            | Self::Solve { .. } => Form::Apart,
             Self::Interleaved => Form::Round,
             Self::ZbV | Self::VHalf | Self::VMin | Self::DualPipeV => Form::Folded,
             Self::Chimera => Form::Mirrored,
+            Self::Skip { .. } => Form::Alike,
         }
+    }
+
+    /// Whether it looks at the layout's ticks.
+    pub fn weighs_ticks(self) -> bool {
+        matches!(self, Self::Solve { .. } | Self::Skip { .. })
     }
 
     /// Chunks that each device holds of one pipeline, of which `wanted` are wanted where there is
@@ -126,7 +154,7 @@ impl Kind {
         match self.form() {
             Form::Round => wanted,
             Form::Folded => 2,
-            Form::Apart | Form::Mirrored => 1,
+            Form::Apart | Form::Mirrored | Form::Alike => 1,
         }
     }
 
@@ -146,7 +174,7 @@ impl Kind {
     }
 
     /// Most micro-batches that stage `stage_idx` of a pipeline keeps at once, from their forward to
-    /// the end of their backward.
+    /// the end of their backward. An upper limit for kinds whose order follows from ticks.
     ///
     /// # Panics
     /// If the pipeline has no such stage.
@@ -171,6 +199,8 @@ impl Kind {
             }
             Self::HetPipe { .. } => hetpipe::in_flight(self, stage_idx, n_stages, n_microbatches),
             Self::Janus => janus::in_flight(stage_idx, n_stages, n_microbatches),
+            Self::Solve { most } => solve::in_flight(most, n_stages, n_microbatches),
+            Self::Skip { .. } => skip::in_flight(n_stages),
         }
     }
 }
@@ -195,6 +225,10 @@ impl fmt::Display for Kind {
             Self::HetPipe { wave: None } => f.pad("hetpipe"),
             Self::HetPipe { wave: Some(wave) } => f.pad(&format!("hetpipe:{wave}")),
             Self::Janus => f.pad("janus"),
+            Self::Solve { most: u32::MAX } => f.pad("solve"),
+            Self::Solve { most } => f.pad(&format!("solve:{most}")),
+            Self::Skip { percent, swaps: true } => f.pad(&format!("skip:{percent}")),
+            Self::Skip { percent, swaps: false } => f.pad(&format!("skip:{percent}:straight")),
         }
     }
 }
@@ -228,6 +262,12 @@ fn parse(text: &str) -> Option<Kind> {
             Some(Kind::Geo { cut: number(cut)?, extra: number(extra)? })
         }
         ("hetpipe", _) => Some(Kind::HetPipe { wave: Some(number(rest)?) }),
+        ("solve", _) => Some(Kind::Solve { most: number(rest)? }),
+        ("skip", _) => {
+            let straight = rest.strip_suffix(":straight");
+            let percent = straight.unwrap_or(rest).parse().ok().filter(|&percent| percent < 100)?;
+            Some(Kind::Skip { percent, swaps: straight.is_none() })
+        }
         _ => None,
     }
 }
@@ -238,7 +278,9 @@ mod tests {
 
     #[test]
     fn words_round_trip() {
-        let numbered = ["1f1b:a3", "1f1b:b", "1f1b:b9", "geo:2+1", "hetpipe:4"].map(str::to_owned);
+        let numbered =
+            ["1f1b:a3", "1f1b:b", "1f1b:b9", "geo:2+1", "hetpipe:4", "solve:4", "skip:25"];
+        let numbered = numbered.map(str::to_owned);
         for word in Kind::ALL.map(|kind| kind.to_string()).into_iter().chain(numbered) {
             assert_eq!(word.parse::<Kind>().map(|kind| kind.to_string()), Ok(word));
         }
@@ -246,11 +288,12 @@ mod tests {
 
     #[test]
     fn other_words_are_refused_with_the_kinds_that_there_are() {
-        for word in ["", "1F1B", "1f1b:", "1f1b:a", "1f1b:a0", "1f1b:é", "geo:2", "geo:+1", "x:y"]
-        {
+        for word in [
+            "", "1F1B", "1f1b:", "1f1b:a", "1f1b:a0", "1f1b:é", "geo:2", "geo:+1", "x:y", "solve:0",
+        ] {
             word.parse::<Kind>().unwrap_err();
         }
-        expect_test::expect!["`zigzag` is not a kind of schedule; the kinds are gpipe, 1f1b, 1f1b:aN, 1f1b:b, 1f1b:bN, geo:CUT+N, interleaved, chimera, zb-h1, zb-h2, zb-v, v-half, v-min, dualpipe-v, hetpipe, hetpipe:N, janus"]
+        expect_test::expect!["`zigzag` is not a kind of schedule; the kinds are gpipe, 1f1b, 1f1b:aN, 1f1b:b, 1f1b:bN, geo:CUT+N, interleaved, chimera, zb-h1, zb-h2, zb-v, v-half, v-min, dualpipe-v, hetpipe, hetpipe:N, janus, solve, solve:N, skip:PERCENT, skip:PERCENT:straight"]
             .assert_eq(&"zigzag".parse::<Kind>().unwrap_err().to_string());
     }
 }

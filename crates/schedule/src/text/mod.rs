@@ -37,7 +37,7 @@ const VERSION: u32 = 1;
 
 #[cfg(test)]
 mod tests {
-    use crate::{Kind, Layout, Options, Pipeline, Schedule, Stage, Tie, build, generate};
+    use crate::{Kind, Layout, Options, Pipeline, Schedule, Stage, Ticks, Tie, build, generate};
     use cavalcade_units::DeviceId;
 
     fn schedule() -> Schedule {
@@ -50,6 +50,7 @@ mod tests {
                 Pipeline { stages: vec![stage(0, 0..1), stage(1, 1..4)], microbatches: 2 },
                 Pipeline { stages: vec![stage(2, 0..4)], microbatches: 1 },
             ],
+            ticks: Ticks::default(),
         };
         build(
             generate(Kind::OneFOneB, &layout).unwrap(),
