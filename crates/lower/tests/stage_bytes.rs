@@ -39,7 +39,8 @@ proptest! {
     fn a_stage_is_never_counted_too_small(
         layout in layouts(3),
         kind in prop::sample::select(vec![
-            Kind::GPipe, Kind::OneFOneB, Kind::ZbH1, Kind::ZbH2,
+            Kind::GPipe, Kind::OneFOneB, Kind::ZbH1, Kind::ZbH2, Kind::Solve { most: 2 },
+            Kind::Solve { most: u32::MAX },
         ]),
         sizes in prop::collection::vec((0u64..5000, 0u64..50_000, 0u64..3000), 9),
     ) {
