@@ -20,7 +20,7 @@ use thiserror::Error;
 /// More stages than any pipeline has.
 const STAGES_MAX: u64 = 4096;
 /// More than any search for ways through them ends with soon.
-const SKIPPED_STAGES_MAX: u64 = 256;
+const SKIPPED_STAGES_MAX: u64 = 128;
 /// More ops than there is patience for.
 const OPS_MAX: u64 = 4_000_000;
 

@@ -15,7 +15,8 @@ proptest! {
     fn a_stage_is_never_counted_too_small(
         layout in layouts(3),
         kind in prop::sample::select(vec![
-            Kind::GPipe, Kind::OneFOneB, Kind::ZbH1, Kind::ZbH2,
+            Kind::GPipe, Kind::OneFOneB, Kind::ZbH1, Kind::ZbH2, Kind::Solve { most: 2 },
+            Kind::Solve { most: u32::MAX },
         ]),
         (split, recompute) in any::<(bool, bool)>(),
         sizes in prop::collection::vec(

@@ -37,8 +37,8 @@ use drive::{Habit, Run, drive};
 use net::{Net, Place};
 use ways::{Rules, Timetable, ways};
 
-/// Passes that the trials of one search may run.
-const PASSES_MAX: u64 = 2_000_000;
+/// Steps that one search may take: passes of trials, and places looked at on the way.
+const STEPS_MAX: u64 = 2_600_000;
 
 pub(super) fn order(percent: u32, swaps: bool, layout: &Layout) -> ComputeOrder {
     let kind = Kind::Skip { percent, swaps };
@@ -109,18 +109,21 @@ impl Search<'_> {
         habit: Habit,
     ) -> (Vec<Vec<Place>>, Run) {
         let n_passes: usize = ways_of.iter().map(|way| 2 * way.len()).sum();
-        let mut n_trials = PASSES_MAX / n_passes.max(1) as u64;
+        let n_looks = ways::n_looks(self.net) as u64;
+        let mut n_left = STEPS_MAX;
         let mut is_better = true;
         while is_better {
             is_better = false;
             for microbatch in 0..ways_of.len() {
                 let rules = self.rules(&ways_of, microbatch);
-                let table = Timetable::without(self.net, &run, microbatch);
-                for way in ways(&rules, &table, &self.net.homes[microbatch]) {
-                    if n_trials == 0 {
-                        return (ways_of, run);
-                    }
-                    n_trials -= 1;
+                let ways = {
+                    let table = Timetable::without(self.net, &run, microbatch);
+                    ways(&rules, &table, &self.net.homes[microbatch])
+                };
+                let n_steps = n_looks + (ways.len() * n_passes) as u64;
+                let Some(left) = n_left.checked_sub(n_steps) else { return (ways_of, run) };
+                n_left = left;
+                for way in ways {
                     let old = std::mem::replace(&mut ways_of[microbatch], way);
                     match drive(self.net, &ways_of, habit).filter(|new| new.cost < run.cost) {
                         Some(new) => {

@@ -63,6 +63,11 @@ impl Timetable {
     }
 }
 
+/// Places that are looked at on the way, at most.
+pub(super) fn n_looks(net: &Net) -> usize {
+    WIDTH * net.middle().len() * net.devices.len()
+}
+
 /// Ways from `home`'s first place to its last, the most promising first.
 pub(super) fn ways(rules: &Rules<'_>, table: &Timetable, home: &[Place]) -> Vec<Vec<Place>> {
     let net = rules.net;
