@@ -182,7 +182,18 @@ fn a_word_that_is_no_schedule() {
 
 #[test]
 fn passes_that_make_no_sense() {
-    check(motley().set("plan.offload", 2), expect![[""]]);
-    check(motley().set("plan.recompute", "some"), expect![[""]]);
-    check(motley().set("plan.split_backward", "yes"), expect![[""]]);
+    check(
+        motley().set("plan.offload", 2),
+        expect![[r#"
+        2: error: c.toml: plan.offload: 2 passes ahead, but only inputs of chunks that
+        recompute leave the device; set plan.recompute to "all", or this to 0"#]],
+    );
+    check(
+        motley().set("plan.recompute", "some"),
+        expect!["2: error: c.toml:32: unknown variant `some`, expected `none` or `all`"],
+    );
+    check(
+        motley().set("plan.split_backward", "yes"),
+        expect![[r#"2: error: c.toml:32: invalid type: string "yes", expected a boolean"#]],
+    );
 }
