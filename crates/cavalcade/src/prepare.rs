@@ -209,8 +209,8 @@ fn cut(
     let shape = Shape { n_stages, n_devices, n_microbatches: microbatches };
     let in_flight: Vec<u32> =
         (0..n_stages).map(|stage| config.plan.kind.in_flight(stage, shape)).collect();
-    let PlanConfig { split_backward, recompute, .. } = config.plan;
-    let passes = StagePasses { split_backward, recompute };
+    let PlanConfig { kind, split_backward, recompute, .. } = config.plan;
+    let passes = StagePasses::of(kind, split_backward, recompute);
     let bytes = |stage: usize, layers: Range<u32>| {
         stage_bytes(network, profile, layers, in_flight[stage], passes)
     };
@@ -232,7 +232,7 @@ fn cut(
 /// The time of all passes of one micro-batch over `layers`.
 fn microbatch_time(plan: &PlanConfig, profile: &Profile, layers: Range<u32>, speed: f64) -> Nanos {
     let forwards = if plan.recompute { &[Pass::Forward; 2][..] } else { &[Pass::Forward] };
-    let backwards = match plan.split_backward {
+    let backwards = match plan.split_backward || plan.kind.splits_backward() {
         true => &[Pass::BackwardInput, Pass::BackwardWeight][..],
         false => &[Pass::Backward],
     };

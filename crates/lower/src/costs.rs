@@ -3,7 +3,7 @@
 use cavalcade_cluster::{Cluster, LinkSpec, Route};
 use cavalcade_model::Model;
 use cavalcade_profile::{Pass as ProfiledPass, Profile};
-use cavalcade_schedule::{BucketId, MemoryModel, Op, ParamUnit, Pass, Schedule, Value};
+use cavalcade_schedule::{BucketId, Kind, MemoryModel, Op, ParamUnit, Pass, Schedule, Value};
 use cavalcade_units::{Bandwidth, Bytes, ChunkId, DeviceId, Nanos};
 use std::ops::Range;
 
@@ -206,8 +206,22 @@ fn own_params(model: &Model, layers: Range<u32>) -> usize {
 pub struct StagePasses {
     /// Backward passes run in two halves.
     pub split_backward: bool,
+    /// Some of them run as a whole all the same.
+    pub some_whole: bool,
     /// Forward passes keep their input alone and run again before the backward pass.
     pub recompute: bool,
+}
+
+impl StagePasses {
+    /// Those of `kind`, with backward passes split in any case if `split_backward`, and every chunk
+    /// recomputed if `recompute`.
+    pub fn of(kind: Kind, split_backward: bool, recompute: bool) -> Self {
+        Self {
+            split_backward: split_backward || kind.splits_backward(),
+            some_whole: !split_backward && kind.leaves_some_whole(),
+            recompute,
+        }
+    }
 }
 
 /// What a stage that holds `layers` may need with `in_flight` micro-batches: at least what the
@@ -221,7 +235,7 @@ pub fn stage_bytes(
     in_flight: u32,
     passes: StagePasses,
 ) -> Bytes {
-    let StagePasses { split_backward, recompute } = passes;
+    let StagePasses { split_backward, some_whole, recompute } = passes;
     let params = model.params_of(layers.clone());
     let n_params: usize = params.iter().map(|param| param.spec.n_values()).sum();
     let input = input_bytes(profile, layers.start);
@@ -229,9 +243,11 @@ pub fn stage_bytes(
     let n_inputs = if recompute { in_flight } else { 0 };
     // A whole backward comes right after the recomputation, a half of one may wait.
     let n_stashes = if recompute && !split_backward { in_flight.min(1) } else { in_flight };
-    let workspace = match split_backward {
-        true => profile.split_workspace(layers.clone()),
-        false => workspace(model, profile, layers.clone(), n_params),
+    let whole = || workspace(model, profile, layers.clone(), n_params);
+    let workspace = match (split_backward, some_whole) {
+        (true, false) => profile.split_workspace(layers.clone()),
+        (true, true) => profile.split_workspace(layers.clone()).max(whole()),
+        (false, _) => whole(),
     };
     profile.base
         + Bytes(n_params as u64 * profile.param_bytes.total())

@@ -40,7 +40,7 @@ proptest! {
             recompute: recomputed.collect(),
             ..Options::default()
         };
-        let passes = StagePasses { split_backward: split || kind.splits_backward(), recompute };
+        let passes = StagePasses::of(kind, split, recompute);
         let schedule = build(order, &options);
         let costs = OpCosts::new(&schedule, &model, &profile, &cluster(layout.n_devices));
         let bounds = check(schedule, None).expect("it is sound").peak_bound(&costs);

@@ -195,7 +195,8 @@ impl<'a, C: Costs> VirtualWorld<'a, C> {
         let arrival = end + latency;
         if let Transit::ReceiverWaits = self.transits[id.idx()] {
             self.n_waiting -= 1;
-            self.end_at(receiver, arrival);
+            // The receiving device may not have been free when the message came.
+            self.end_at(receiver, arrival.max(self.started[receiver.idx()]));
         }
         self.transits[id.idx()] = Transit::ArrivesAt(arrival);
         self.end_at(sender, end);

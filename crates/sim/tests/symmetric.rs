@@ -5,7 +5,7 @@ use cavalcade_schedule::{
     ActionId, CheckedSchedule, CollectiveKind, Form, Kind, Layout, MemoryModel, Op, Options, Pass,
     Pipeline, Stage, Ticks, Value, build, check, generate,
 };
-use cavalcade_sim::{Costs, LinkCost, VirtualWorld};
+use cavalcade_sim::{Costs, LinkCost, VirtualWorld, predict};
 use cavalcade_testkit::layouts::cases;
 use cavalcade_units::{Bandwidth, Bytes, DeviceId, Nanos};
 use proptest::prelude::*;
@@ -117,6 +117,21 @@ proptest! {
             seed,
         };
         prop_assert_eq!(first_copy(&whole, &costs(1)), first_copy(&folded, &costs(n_copies)));
+    }
+}
+
+proptest! {
+    /// Not in the step in which devices become free one after the other either.
+    #[test]
+    fn nothing_ends_before_it_starts((kind, layout) in cases(2), seed in 0u64..1 << 40) {
+        let schedule = checked(kind, &layout, 0);
+        let costs = ByPlace { n_devices: layout.n_devices, stands_for: 1, seed };
+        let prediction = predict(&schedule, &costs).expect("memory has no end");
+        for (action, record) in prediction.trace.iter() {
+            prop_assert!(record.start <= record.end, "{}", schedule.describe(action));
+        }
+        let critical: Nanos = prediction.critical.iter().map(|&(_, time)| time).sum();
+        prop_assert!(critical <= prediction.trace.end());
     }
 }
 

@@ -121,7 +121,13 @@ impl Kind {
 
     /// Whether it splits backwards into their two parts, or some of them.
     pub fn splits_backward(self) -> bool {
-        matches!(self, Self::ZbH1 | Self::ZbH2 | Self::Solve { .. }) || self.form() == Form::Folded
+        matches!(self, Self::ZbH1 | Self::ZbH2 | Self::Solve { .. } | Self::Skip { .. })
+            || self.form() == Form::Folded
+    }
+
+    /// Whether it may leave some backwards whole though it splits others.
+    pub fn leaves_some_whole(self) -> bool {
+        matches!(self, Self::Solve { .. } | Self::Skip { .. })
     }
 
     /// How it wants the stages to lie.
