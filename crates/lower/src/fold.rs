@@ -5,7 +5,7 @@ use cavalcade_cluster::{Cluster, Device, Route};
 use cavalcade_plan::{Pipeline, Plan};
 use cavalcade_schedule::Form;
 use cavalcade_units::DeviceId;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A plan of which one replica is left, to be lowered with [`Folded::copies`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,8 +94,11 @@ fn sends_alike(one: &[DeviceId], other: &[DeviceId], cluster: &Cluster) -> bool 
         }
         _ => false,
     };
-    let mut pairs = one.iter().zip(other).flat_map(|a| one.iter().zip(other).map(move |b| (a, b)));
-    pairs.all(|((&from, &from_like), (&to, &to_like))| {
+    // A device may have several stages.
+    let twins: BTreeSet<(DeviceId, DeviceId)> =
+        one.iter().copied().zip(other.iter().copied()).collect();
+    let mut pairs = twins.iter().flat_map(|a| twins.iter().map(move |b| (a, b)));
+    pairs.all(|(&(from, from_like), &(to, to_like))| {
         (from == to) == (from_like == to_like)
             && (from == to || is_same(cluster.route(from, to), cluster.route(from_like, to_like)))
     })
