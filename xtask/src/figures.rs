@@ -9,11 +9,12 @@ use std::process::Command;
 use std::time::Instant;
 
 /// What is kept of one run.
-struct Row {
+pub(crate) struct Row {
     seconds: f64,
-    predicted_ms: f64,
-    measured_ms: f64,
-    peak_error: f64,
+    pub(crate) predicted_ms: f64,
+    pub(crate) measured_ms: f64,
+    /// Of the rank whose peak is furthest from its prediction.
+    pub(crate) peak_error: f64,
     val_loss: f64,
     tokens_per_s: f64,
 }
@@ -34,10 +35,7 @@ impl Row {
 
 /// Runs `train` `n_runs` times and prints the table.
 pub(crate) fn run(root: &Path, n_runs: usize) -> Result<(), String> {
-    let build = Command::new("cargo").args(["build", "--release"]).current_dir(root).status();
-    if !build.is_ok_and(|status| status.success()) {
-        return Err("the release build failed".to_owned());
-    }
+    release_build(root)?;
     println!("{} | commit {}\n", machine(), commit(root));
     println!(
         "| run | wall s | predicted ms | measured ms | step error % | peak error % | val loss |"
@@ -45,7 +43,7 @@ pub(crate) fn run(root: &Path, n_runs: usize) -> Result<(), String> {
     println!("|---|---|---|---|---|---|---|");
     let mut rows = Vec::new();
     for n in 1..=n_runs {
-        let row = one(root, n)?;
+        let row = train(root, &[], &n.to_string())?;
         println!("{}", line(&n.to_string(), &row.cells()));
         rows.push(row);
     }
@@ -70,18 +68,31 @@ fn line(name: &str, cells: &[f64; 6]) -> String {
     )
 }
 
-fn one(root: &Path, n: usize) -> Result<Row, String> {
-    let out = std::env::temp_dir().join(format!("cavalcade-figures-{}-{n}", std::process::id()));
+/// Builds what is measured.
+pub(crate) fn release_build(root: &Path) -> Result<(), String> {
+    let build = Command::new("cargo").args(["build", "--release"]).current_dir(root).status();
+    match build {
+        Ok(status) if status.success() => Ok(()),
+        _ => Err("the release build failed".to_owned()),
+    }
+}
+
+/// One run of `train` with more `arguments`.
+pub(crate) fn train(root: &Path, arguments: &[&str], name: &str) -> Result<Row, String> {
+    let id = std::process::id();
+    let out = std::env::temp_dir().join(format!("cavalcade-{id}-{}", name.replace(':', "-")));
     let start = Instant::now();
     let output = Command::new(root.join("target/release/cavalcade"))
-        .args(["train", "--json", "--out"])
+        .arg("train")
+        .args(arguments)
+        .args(["--json", "--out"])
         .arg(&out)
         .current_dir(root)
         .output()
         .map_err(|e| format!("the run cannot be started: {e}"))?;
     let seconds = start.elapsed().as_secs_f64();
     if !output.status.success() {
-        return Err(format!("run {n} failed: {}", String::from_utf8_lossy(&output.stderr)));
+        return Err(format!("run {name} failed: {}", String::from_utf8_lossy(&output.stderr)));
     }
     let text = std::fs::read_to_string(out.join("summary.json")).map_err(|e| e.to_string())?;
     let _ = std::fs::remove_dir_all(&out);
@@ -103,14 +114,14 @@ fn one(root: &Path, n: usize) -> Result<Row, String> {
     })
 }
 
-fn machine() -> String {
+pub(crate) fn machine() -> String {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     format!("{} | {cores} cores", model.map_or("unknown processor", |(_, name)| name))
 }
 
-fn commit(root: &Path) -> String {
+pub(crate) fn commit(root: &Path) -> String {
     let output =
         Command::new("git").args(["rev-parse", "--short", "HEAD"]).current_dir(root).output();
     output.map_or_else(

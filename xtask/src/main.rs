@@ -5,6 +5,7 @@
 mod ci;
 mod edges;
 mod figures;
+mod schedules;
 mod tidy;
 mod workspace;
 
@@ -21,6 +22,8 @@ Commands:
                             table of those that are allowed
   figures [RUNS]            run the default training RUNS times (3) and print the table that
                             docs/benchmarks keeps
+  schedules [STEPS SPEED]   train STEPS steps (30) with every kind of schedule on four emulated
+                            devices of SPEED (0.1) and print predicted and measured step times
   help                      this text
 
 Steps of ci:
@@ -37,6 +40,11 @@ fn main() -> ExitCode {
         ["figures", runs] => match runs.parse() {
             Ok(runs @ 1..=100) => figures::run(root, runs),
             _ => Err(format!("`{runs}` is not a number of runs from 1 to 100")),
+        },
+        ["schedules"] => schedules::run(root, 30, 0.1),
+        ["schedules", steps, speed] => match (steps.parse(), speed.parse()) {
+            (Ok(steps @ 1..=10_000), Ok(speed)) => schedules::run(root, steps, speed),
+            _ => Err(format!("`{steps} {speed}` are not a number of steps and a speed")),
         },
         ["edges"] => edges::check(root),
         ["edges", "--markdown"] => {

@@ -2,6 +2,7 @@
 
 use crate::config::ConfigError;
 use cavalcade_checkpoint::CheckpointError;
+use cavalcade_cluster::ClusterError;
 use cavalcade_data::DataError;
 use cavalcade_model::ModelError;
 use cavalcade_profile::ProfileError;
@@ -42,6 +43,12 @@ pub enum Error {
     /// The schedule of a plan fails the check, for another reason than memory.
     #[error("the plan has no valid schedule: {0}")]
     Schedule(CheckError),
+    /// A simulated run that does not come to its end.
+    #[error("the run ends early: {0}")]
+    Stopped(String),
+    /// A cluster's description is wrong.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
     /// The run failed.
     #[error(transparent)]
     Launch(#[from] LaunchError),
@@ -78,7 +85,7 @@ impl Error {
         match self {
             Self::NoPlan(_) => Failure::NoPlan,
             Self::Launch(LaunchError::Bind { .. }) => Failure::BadInput,
-            Self::Launch(_) | Self::Run(_) => Failure::Run,
+            Self::Launch(_) | Self::Run(_) | Self::Stopped(_) => Failure::Run,
             _ => Failure::BadInput,
         }
     }

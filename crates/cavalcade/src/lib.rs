@@ -26,6 +26,7 @@
 //! | it is compared with one process | `verify` |
 //! | the model continues a text | `generate` |
 //! | a schedule is looked at by itself | `schedule_study`, `draw` |
+//! | a plan is simulated on devices that are not there | `simulation` |
 
 mod config;
 mod draw;
@@ -36,6 +37,7 @@ mod probe;
 mod report;
 mod run_folder;
 mod schedule_study;
+mod simulation;
 mod text;
 mod train;
 mod verify;
@@ -53,14 +55,15 @@ pub use cavalcade_units::{Bandwidth, Bytes, DeviceId, Nanos, Rank};
 pub use config::{
     Config, ConfigError, DataConfig, LaunchConfig, PipelineConfig, PlanConfig, TokenizerKind,
 };
-pub use draw::{schedule_json, schedule_svg, schedule_text, schedule_trace};
+pub use draw::{schedule_json, schedule_svg, schedule_text, schedule_trace, simulation_svg};
 pub use error::{Error, Failure};
 pub use generate::{Generator, Sampling};
 pub use prepare::Prepared;
 pub use probe::probe;
-pub use report::{RankSummary, StepMetrics, Summary, chrome_trace, timeline};
+pub use report::{RankSummary, StepMetrics, Summary, chrome_trace, simulation_json, timeline};
 pub use run_folder::RunFolder;
 pub use schedule_study::{ScheduleSize, ScheduleStudy, StageTimes, StudyError, compared_kinds};
+pub use simulation::{Simulation, SimulationFiles, Trouble};
 pub use text::Text;
 pub use train::{Follower, Trained, Trainer, serve_rank};
 pub use verify::{StepDifference, Verification};

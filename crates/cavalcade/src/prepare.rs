@@ -4,6 +4,7 @@
 use crate::config::{Config, PlanConfig};
 use crate::error::Error;
 use crate::text::Text;
+use cavalcade_cluster::Cluster;
 use cavalcade_lower::{OpCosts, StagePasses, lower, stage_bytes};
 use cavalcade_model::{GptConfig, Model};
 use cavalcade_plan::{Pipeline, Plan, Stage};
@@ -15,6 +16,7 @@ use cavalcade_sim::{Prediction, ProfiledCosts, predict};
 use cavalcade_units::{Bytes, ChunkId, DeviceId, Nanos};
 use std::collections::BTreeSet;
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 
 /// A run that is ready to start.
@@ -61,9 +63,11 @@ impl Prepared {
     pub fn new(config: Config, text: Text, profile: Profile) -> Result<Self, Error> {
         let model = model(&config, &text)?;
         let network = Model::gpt(&model);
-        fits(&config, &model, &network, &profile)?;
+        let named = config.profile.as_ref().unwrap_or(&config.path);
+        fits(named, (&model, config.microbatch), &profile)?;
         let plan = make_plan(&config, &network, &profile)?;
-        let job = job(&config, &model, &text, &plan, &profile).map_err(|e| refused(e, &config))?;
+        let job = job(&config, &model, &text, &plan, &profile)
+            .map_err(|e| refused(e, &config.cluster))?;
         let costs = ProfiledCosts::new((*job.costs).clone());
         let prediction =
             predict(&job.schedule, &costs).map_err(|stalled| Error::NoPlan(stalled.to_string()))?;
@@ -77,10 +81,10 @@ impl Prepared {
 }
 
 /// The error of a schedule that fails the check, with the name of the device that is too small.
-fn refused(error: CheckError, config: &Config) -> Error {
+pub(crate) fn refused(error: CheckError, cluster: &Cluster) -> Error {
     match error {
         CheckError::Memory { device, place, needed, capacity } => {
-            let name = &config.cluster.device(device).name;
+            let name = &cluster.device(device).name;
             Error::NoPlan(format!(
                 "`{name}` may need {needed} during {place}, but has {capacity}; give it fewer \
                  layers or micro-batches in flight, or more memory"
@@ -101,7 +105,7 @@ pub(crate) fn job(
     let settings = config.settings.clone();
     let network = Model::gpt(model);
     let options = options(config, plan);
-    let schedule = lower(plan, &network, config.cluster.devices().len(), &options);
+    let schedule = lower(plan, &network, profile, &config.cluster, &options);
     let costs = OpCosts::new(&schedule, &network, profile, &config.cluster);
     let schedule = check(schedule, Some(&costs))?;
     Ok(Job {
@@ -124,30 +128,28 @@ fn options(config: &Config, plan: &Plan) -> Options {
         split_backward: config.plan.split_backward,
         recompute: recompute.collect(),
         offload: config.plan.offload,
+        copies: 0,
     }
 }
 
-/// Whether the profile is one of this model at this micro-batch size.
-fn fits(
-    config: &Config,
-    model: &GptConfig,
-    network: &Model,
+/// Whether the profile in `path` is one of this model at this micro-batch size.
+pub(crate) fn fits(
+    path: &Path,
+    (model, microbatch): (&GptConfig, u32),
     profile: &Profile,
 ) -> Result<(), Error> {
-    let expected =
-        (model.fingerprint(), config.microbatch, model.context as u32, network.layers.len());
+    let expected = (model.fingerprint(), microbatch, model.context as u32, model.layers + 2);
     let found =
         (profile.model.clone(), profile.microbatch_size, profile.sequence, profile.layers.len());
     if found == expected {
         return Ok(());
     }
-    let path = config.profile.clone().unwrap_or_else(|| config.path.clone());
     let problem = format!(
         "the profile is of model {}, micro-batch {}, sequence {}; the run has model {}, \
          micro-batch {}, sequence {}; measure it again with `cavalcade probe`",
         found.0, found.1, found.2, expected.0, expected.1, expected.2
     );
-    Err(Error::Plan { path, problem })
+    Err(Error::Plan { path: path.to_owned(), problem })
 }
 
 /// What the configuration fixes, completed by the exact rules: layers by dynamic programming over
@@ -207,8 +209,8 @@ fn cut(
     let shape = Shape { n_stages, n_devices, n_microbatches: microbatches };
     let in_flight: Vec<u32> =
         (0..n_stages).map(|stage| config.plan.kind.in_flight(stage, shape)).collect();
-    let PlanConfig { split_backward, recompute, .. } = config.plan;
-    let passes = StagePasses { split_backward, recompute };
+    let PlanConfig { kind, split_backward, recompute, .. } = config.plan;
+    let passes = StagePasses::of(kind, split_backward, recompute);
     let bytes = |stage: usize, layers: Range<u32>| {
         stage_bytes(network, profile, layers, in_flight[stage], passes)
     };
@@ -230,7 +232,7 @@ fn cut(
 /// The time of all passes of one micro-batch over `layers`.
 fn microbatch_time(plan: &PlanConfig, profile: &Profile, layers: Range<u32>, speed: f64) -> Nanos {
     let forwards = if plan.recompute { &[Pass::Forward; 2][..] } else { &[Pass::Forward] };
-    let backwards = match plan.split_backward {
+    let backwards = match plan.split_backward || plan.kind.splits_backward() {
         true => &[Pass::BackwardInput, Pass::BackwardWeight][..],
         false => &[Pass::Backward],
     };

@@ -10,7 +10,7 @@
 use cavalcade_engine::{Record, Trace, interpret};
 use cavalcade_schedule::{
     CheckError, CheckedSchedule, CollectiveKind, Kind, Layout, LayoutError, MemoryModel, Op,
-    Options, Pass, Schedule, TextError, Value, build, check, generate,
+    Options, Pass, Schedule, StageTicks, TextError, Ticks, Value, build, check, generate,
 };
 use cavalcade_sim::{Costs, LinkCost, Stalled, VirtualWorld};
 use cavalcade_units::{Bytes, ChunkId, DeviceId, Nanos};
@@ -19,6 +19,8 @@ use thiserror::Error;
 
 /// More stages than any pipeline has.
 const STAGES_MAX: u64 = 4096;
+/// More than any search for ways through them ends with soon.
+const SKIPPED_STAGES_MAX: u64 = 128;
 /// More ops than there is patience for.
 const OPS_MAX: u64 = 4_000_000;
 
@@ -128,7 +130,7 @@ impl ScheduleStudy {
     /// # Errors
     /// If the size is zero or too large, or the kind cannot run over it.
     pub fn of_kind(kind: Kind, size: ScheduleSize, times: StageTimes) -> Result<Self, StudyError> {
-        let layout = layout(kind, size)?;
+        let layout = layout(kind, size, times)?;
         Self::new(build(generate(kind, &layout)?, &Options::default()), times)
     }
 
@@ -230,6 +232,12 @@ pub fn compared_kinds(size: ScheduleSize, times: StageTimes) -> Vec<Kind> {
         Kind::ZbH1,
         Kind::ZbH2,
         Kind::ZbV,
+        Kind::VHalf,
+        Kind::VMin,
+        Kind::DualPipeV,
+        Kind::HetPipe { wave: None },
+        Kind::Janus,
+        Kind::Solve { most: u32::MAX },
     ]
 }
 
@@ -237,7 +245,7 @@ fn within(what: &'static str, found: u64, most: u64) -> Result<(), StudyError> {
     if found <= most { Ok(()) } else { Err(StudyError::TooLarge { what, found, most }) }
 }
 
-fn layout(kind: Kind, size: ScheduleSize) -> Result<Layout, StudyError> {
+fn layout(kind: Kind, size: ScheduleSize, times: StageTimes) -> Result<Layout, StudyError> {
     let n_chunks = kind.chunks_per_device(size.chunks);
     for (what, count) in
         [("stages", size.stages), ("micro-batches", size.microbatches), ("chunks", n_chunks)]
@@ -250,15 +258,48 @@ fn layout(kind: Kind, size: ScheduleSize) -> Result<Layout, StudyError> {
     within("stages", size.stages, STAGES_MAX)?;
     within("chunks", n_chunks_in_all, STAGES_MAX)?;
     let cuts = if size.stages == 1 { 0 } else { n_chunks_in_all - 1 };
-    // A pass forth and two back a chunk at most, and two messages with two ends each a cut.
-    let passes = if kind.splits_backward() { 3 } else { 2 };
-    let n_ops = size.microbatches.saturating_mul(passes * n_chunks_in_all + 4 * cuts);
+    // Skipping looks at every pair of devices.
+    if matches!(kind, Kind::Skip { .. }) {
+        within("stages that can be skipped", size.stages, SKIPPED_STAGES_MAX)?;
+    }
+    // Passes of a chunk, and ends of messages over a cut.
+    let (passes, ends) = match kind {
+        _ if kind.is_second_order() => (4, 8),
+        _ if kind.splits_backward() || !kind.has_flush() => (3, 4),
+        _ => (2, 4),
+    };
+    let n_ops = size.microbatches.saturating_mul(passes * n_chunks_in_all + ends * cuts);
     within("ops", n_ops, OPS_MAX)?;
     if kind == Kind::Chimera && size.microbatches == 1 {
         return Err(StudyError::OneDirection);
     }
     let count = |n: u64| u32::try_from(n).expect("it is within the limit of ops");
-    Ok(Layout::even(kind, count(size.stages), count(n_chunks), count(size.microbatches)))
+    let mut layout =
+        Layout::even(kind, count(size.stages), count(n_chunks), count(size.microbatches));
+    layout.ticks = ticks(kind, &layout, times);
+    Ok(layout)
+}
+
+/// The times for kinds that weigh them, all of which have one chunk a device.
+fn ticks(kind: Kind, layout: &Layout, times: StageTimes) -> Ticks {
+    let stage = StageTicks {
+        forward: times.forward.0,
+        backward: times.backward().0,
+        backward_input: times.backward_input.0,
+        backward_weight: times.backward_weight.0,
+    };
+    let devices = || (0..layout.n_devices).map(DeviceId);
+    let all_pairs = || devices().flat_map(|from| devices().map(move |to| (from, to)));
+    let next = |n: u32| (1..n).map(|to| (DeviceId(to - 1), DeviceId(to)));
+    let neighbors = || next(layout.n_devices).flat_map(|(a, b)| [(a, b), (b, a)]);
+    let pairs: Vec<_> = match kind {
+        Kind::Skip { .. } => all_pairs().collect(),
+        _ => neighbors().collect(),
+    };
+    Ticks {
+        stages: layout.pipelines.iter().map(|p| vec![stage; p.stages.len()]).collect(),
+        delays: pairs.into_iter().map(|pair| (pair, times.link.0)).collect(),
+    }
 }
 
 /// Equal devices: a pass takes what its layers' share of a stage takes, a stash weighs as much in
@@ -273,9 +314,12 @@ struct EqualDevices {
 impl EqualDevices {
     fn new(schedule: &Schedule, times: StageTimes) -> Result<Self, StudyError> {
         let mut shares = vec![0; schedule.chunks.len()];
+        let all: Vec<ChunkId> = (0..schedule.chunks.len()).map(ChunkId::from_idx).collect();
         for path in &schedule.paths {
             let device = |chunk: &ChunkId| schedule.chunks[chunk.idx()].device;
-            let n_devices = path.iter().map(device).collect::<BTreeSet<_>>().len() as u64;
+            // A path with detours may leave devices out that others visit.
+            let whole = if schedule.detours.is_some() { &all } else { path };
+            let n_devices = whole.iter().map(device).collect::<BTreeSet<_>>().len() as u64;
             for chunk in path {
                 let layers = &schedule.chunks[chunk.idx()].layers;
                 shares[chunk.idx()] = u64::from(layers.end - layers.start) * n_devices;

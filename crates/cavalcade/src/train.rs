@@ -115,7 +115,8 @@ impl Trainer {
     /// Runs `steps` steps beside one process on the whole batch.
     ///
     /// # Errors
-    /// If the run fails; a difference is no error but in the result.
+    /// If the run fails, or if its micro-batches do not all visit all layers in order, which is
+    /// what one process does; a difference is no error but in the result.
     pub fn verify(
         &self,
         how: &Launch,
@@ -123,6 +124,15 @@ impl Trainer {
         tolerance: f64,
         follower: &mut dyn Follower,
     ) -> Result<Verification, Error> {
+        let schedule = self.prepared.job.schedule.schedule();
+        if schedule.detours.is_some() {
+            return Err(Error::Argument(format!(
+                "micro-batches of the schedule `{}` take their own ways through the layers; one \
+                 process takes all through all layers in order, so there is nothing to compare: \
+                 verify with another plan.schedule, such as 1f1b",
+                schedule.name
+            )));
+        }
         let mut comparison = Comparison::new(&self.prepared, follower);
         self.launch(how, self.welcome(steps, false, true), &mut comparison)?;
         Ok(Verification::new(comparison.steps, tolerance))
@@ -135,6 +145,7 @@ impl Trainer {
         observer: &mut dyn Observer,
     ) -> Result<Values, Error> {
         let prepared = &self.prepared;
+        prepared.config.can_be_emulated()?;
         let hello = prepare::hello(&prepared.config, &prepared.text);
         let meter = Arc::clone(&self.meter);
         Ok(launch(how, &prepared.job, hello, welcome, meter, &self.interrupt, observer)?)

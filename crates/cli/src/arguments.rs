@@ -30,13 +30,26 @@ pub(crate) enum Command {
     ///
     /// KIND is gpipe, 1f1b, 1f1b:aN or 1f1b:bN (another warm-up, by DAPPLE's policies, for at
     /// most N stashes; `1f1b:b` for any number), geo:CUT+N (N more forwards ahead of the slow
-    /// link to stage CUT), interleaved, chimera, zb-h1, zb-h2 or zb-v (backwards in two parts, of
-    /// which weight gradients fill the bubble), `file` for a schedule that you wrote, or `compare`
-    /// for a table.
+    /// link to stage CUT), interleaved, chimera, zb-h1, zb-h2, zb-v, v-half, v-min or dualpipe-v
+    /// (backwards in two parts, of which weight gradients fill the bubble; the last four go over
+    /// the devices and back), hetpipe or hetpipe:N (no flush, N mini-batches at once), janus (four
+    /// phases, for objectives with gradients by the input), solve or solve:N (the shortest order
+    /// found for the times given, with at most N stashes a device; without N, as many as stages),
+    /// skip:PERCENT or skip:PERCENT:straight (every micro-batch leaves out that share of the
+    /// stages, and takes the others in any order unless straight), `file` for a schedule that you
+    /// wrote, or `compare` for a table.
     ///
     /// Times are of one micro-batch on one whole stage; chunks share it equally. Write 1.5 (ms), or
     /// a unit: 800us, 2ms.
     Schedule(Schedule),
+    /// Simulate a plan on a cluster that need not be there
+    ///
+    /// Says how long a step takes, what devices and links do in it, how much memory each device
+    /// needs, and what limits the step. Layers take as long as a profile says that `cavalcade
+    /// probe` has written, scaled by each device's `speed`; without one, as long as their products
+    /// take at each device's `flops` times its `efficiency`. Replicas that do the same are
+    /// simulated once.
+    Simulate(Simulate),
     /// Be one rank of a run that is started elsewhere
     ///
     /// The place is read from the environment, as launchers set it: RANK, WORLD_SIZE, MASTER_ADDR,
@@ -155,6 +168,47 @@ pub(crate) struct Schedule {
     /// Where to write it instead of printing it
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Simulate {
+    /// What goes where: as the plan.toml of a run folder
+    #[arg(long, value_name = "FILE")]
+    pub(crate) plan: PathBuf,
+    /// The model: a config.json
+    #[arg(long, value_name = "FILE")]
+    pub(crate) model: PathBuf,
+    /// Devices, links and networks (TOML)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) cluster: PathBuf,
+    /// Measured layers of this model, as `cavalcade probe` writes them
+    #[arg(long, value_name = "FILE")]
+    pub(crate) profile: Option<PathBuf>,
+    /// Spread of every compute time over its mean, such as 0.1
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
+    pub(crate) jitter: f64,
+    /// Seed of the jitter
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) seed: u64,
+    /// A device that computes FACTOR times as long; may be repeated
+    #[arg(long, value_name = "DEVICE=FACTOR")]
+    pub(crate) slow: Vec<String>,
+    /// A device that dies at a time after the start, such as b=120ms; may be repeated
+    #[arg(long, value_name = "DEVICE=TIME")]
+    pub(crate) dies: Vec<String>,
+    /// A link that stalls at a time, for good or for a while, such as a,b=120ms+50ms; may be
+    /// repeated
+    #[arg(long, value_name = "FROM,TO=TIME[+TIME]")]
+    pub(crate) stalls: Vec<String>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Write the step as a trace for Perfetto
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
+    /// Write a drawing of the step
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -10,6 +10,7 @@ mod exit;
 mod memory;
 mod output;
 mod place;
+mod times;
 
 use clap::Parser;
 use std::process::ExitCode;

@@ -36,6 +36,15 @@ fn json_has_the_closed_forms() {
         ),
         ("zb-h1 --stages 4 --microbatches 8", 27.0, 3.0),
         ("zb-v --stages 4 --microbatches 8", 25.5, 1.5),
+        ("dualpipe-v --stages 4 --microbatches 8", 25.5, 1.5),
+        ("v-half --stages 4 --microbatches 8", 28.0, 4.0),
+        ("v-min --stages 4 --microbatches 8", 29.5, 5.5),
+        ("hetpipe --stages 4 --microbatches 8", 33.0, 9.0),
+        (
+            "janus --stages 4 --microbatches 8 --forward 2 --backward-input 2 --backward-weight 0",
+            76.0,
+            12.0,
+        ),
     ] {
         let found = json(arguments);
         assert!((number(&found["makespan"]) - makespan).abs() < 1e-9, "{arguments}");
@@ -89,11 +98,17 @@ fn a_comparison_shows_every_kind() {
         chimera      30.00 ms  20.0 %         4.00        48
         zb-h1        27.00 ms  11.1 %         4.00        48
         zb-h2        27.00 ms  11.1 %         7.00        48
-        zb-v         25.50 ms   5.9 %         4.00        96"#]]
+        zb-v         25.50 ms   5.9 %         4.00        96
+        v-half       28.00 ms  14.3 %         3.50        96
+        v-min        29.50 ms  18.6 %         2.00        96
+        dualpipe-v   25.50 ms   5.9 %         4.50        96
+        hetpipe      33.00 ms  27.3 %         4.00        48
+        janus        65.00 ms  26.2 %         5.00        96
+        solve        27.00 ms  11.1 %         4.00        48"#]]
     .assert_eq(&schedule("compare --stages 4 --microbatches 8").1);
     let rows = json("compare --stages 3 --microbatches 8");
     let kinds = rows.as_array().expect("it is a list");
-    assert_eq!(kinds.len(), 10);
+    assert_eq!(kinds.len(), 16);
     assert!(kinds[6]["error"].as_str().expect("it says why").contains("even number of stages"));
 }
 
@@ -125,7 +140,7 @@ fn bad_input_is_one_line_and_exit_code_2() {
         text.push('\n');
     }
     expect![[r#"
-        error: `zigzag` is not a kind of schedule; the kinds are gpipe, 1f1b, 1f1b:aN, 1f1b:b, 1f1b:bN, geo:CUT+N, interleaved, chimera, zb-h1, zb-h2, zb-v, file, compare
+        error: `zigzag` is not a kind of schedule; the kinds are gpipe, 1f1b, 1f1b:aN, 1f1b:b, 1f1b:bN, geo:CUT+N, interleaved, chimera, zb-h1, zb-h2, zb-v, v-half, v-min, dualpipe-v, hetpipe, hetpipe:N, janus, solve, solve:N, skip:PERCENT, skip:PERCENT:straight, file, compare
         error: chimera needs an even number of stages; pipeline 0 has 3
         error: chimera needs at least 2 micro-batches, one in each direction; there is 1
         error: there are 0 stages; use at least 1

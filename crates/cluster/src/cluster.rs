@@ -1,7 +1,9 @@
-//! The checked cluster: a table of devices and, by ordered pair, the links between them.
+//! The checked cluster: a table of devices, by ordered pair the links between them, and the
+//! networks that several pairs share.
 
 use crate::ClusterError;
-use cavalcade_units::{Bandwidth, Bytes, DeviceId, Nanos};
+use crate::network::{Network, Networks, Resource, Route};
+use cavalcade_units::{Bandwidth, Bytes, DeviceId, FlopRate, Nanos};
 use std::collections::BTreeMap;
 
 /// The fastest emulated device, in host cores. Above it a speed is a slip of the pen.
@@ -19,6 +21,38 @@ pub struct Device {
     pub memory: Option<Bytes>,
     /// Threads of its arithmetic, at least one.
     pub threads: usize,
+    /// What its arithmetic reaches at best: the measure of its utilization, and of its times where
+    /// nothing was measured. None: unknown.
+    pub flops: Option<FlopRate>,
+    /// The share of `flops` that a layer's passes reach, in `(0, 1]`.
+    pub efficiency: f64,
+    /// The machine that it sits in together with others. None: a node of its own, with its name.
+    pub node: Option<String>,
+    /// Where its node stands. All devices have a site, or none has.
+    pub site: Option<String>,
+}
+
+impl Device {
+    /// A device of one thread that runs as fast as it can, without a limit of memory, in a node of
+    /// its own.
+    pub fn named(name: impl Into<String>) -> Self {
+        let name = name.into();
+        Self {
+            name,
+            speed: None,
+            memory: None,
+            threads: 1,
+            flops: None,
+            efficiency: 1.0,
+            node: None,
+            site: None,
+        }
+    }
+
+    /// The name of its node.
+    pub fn node(&self) -> &str {
+        self.node.as_ref().unwrap_or(&self.name)
+    }
 }
 
 /// What a link does to a message.
@@ -49,10 +83,12 @@ pub struct Cluster {
     devices: Vec<Device>,
     default_link: Option<LinkSpec>,
     links: BTreeMap<(DeviceId, DeviceId), LinkSpec>,
+    networks: Networks,
 }
 
 impl Cluster {
-    /// A cluster of `devices`. Pairs that no entry of `links` names use `default_link`.
+    /// A cluster of `devices` without networks. Pairs that no entry of `links` names use
+    /// `default_link`.
     ///
     /// # Errors
     /// No device; a blank or repeated name; a speed, memory or thread count out of its range; a
@@ -71,11 +107,42 @@ impl Cluster {
                 return Err(ClusterError::RepeatedName { name: device.name.clone() });
             }
         }
-        let mut cluster = Self { devices, default_link, links: BTreeMap::new() };
+        check_places(&devices)?;
+        let networks = Networks::default();
+        let mut cluster = Self { devices, default_link, links: BTreeMap::new(), networks };
         for link in links {
             cluster.insert(link)?;
         }
         Ok(cluster)
+    }
+
+    /// The same cluster with `networks`. A pair uses its own link if it has one, else the network
+    /// that joins its devices, else the default link.
+    ///
+    /// # Errors
+    /// A network that joins nothing, is there twice, or is of a member that is not there.
+    pub fn with_networks(self, networks: Vec<Network>) -> Result<Self, ClusterError> {
+        let places = self.devices.iter().map(|device| {
+            [Some(device.name.as_str()), Some(device.node()), device.site.as_deref()]
+        });
+        let networks = Networks::new(&places.collect::<Vec<_>>(), networks)?;
+        Ok(Self { networks, ..self })
+    }
+
+    /// The same cluster, each device with its speed of `speeds`.
+    ///
+    /// # Errors
+    /// A speed out of its range.
+    ///
+    /// # Panics
+    /// If there is not one speed a device.
+    pub fn with_speeds(mut self, speeds: &[f64]) -> Result<Self, ClusterError> {
+        assert_eq!(speeds.len(), self.devices.len(), "one speed a device");
+        for (idx, (device, &speed)) in self.devices.iter_mut().zip(speeds).enumerate() {
+            device.speed = Some(speed);
+            check_device(device, idx)?;
+        }
+        Ok(self)
     }
 
     fn insert(&mut self, link: &Link) -> Result<(), ClusterError> {
@@ -119,8 +186,38 @@ impl Cluster {
         self.devices.iter().position(|device| device.name == name).map(DeviceId::from_idx)
     }
 
-    /// The link that messages from `from` to `to` take. None: the real one, as it is. A device
-    /// has no link to itself.
+    /// The networks, as they were given.
+    pub fn networks(&self) -> &[Network] {
+        self.networks.given()
+    }
+
+    /// Whether pairs of devices share networks. Such a cluster can be simulated and not emulated:
+    /// an emulated link is a pair's own.
+    pub fn is_shared(&self) -> bool {
+        !self.networks().is_empty()
+    }
+
+    /// What messages share, by the indices that [`Route::legs`] has.
+    pub fn resources(&self) -> &[Resource] {
+        self.networks.resources()
+    }
+
+    /// The way of messages from `from` to `to`: by the pair's own link, else by a network, else
+    /// by the default link. None: the real one, as it is. A device has no way to itself.
+    pub fn route(&self, from: DeviceId, to: DeviceId) -> Option<Route> {
+        let of_pair = |link: LinkSpec| {
+            let LinkSpec { latency, bandwidth } = link;
+            Route { latency, bandwidth, legs: Vec::new() }
+        };
+        if from == to {
+            return None;
+        }
+        let own = self.links.get(&(from, to)).copied().map(of_pair);
+        own.or_else(|| self.networks.route(from, to)).or_else(|| self.default_link.map(of_pair))
+    }
+
+    /// The link that messages from `from` to `to` take where there are no networks. None: the
+    /// real one, as it is. A device has no link to itself.
     pub fn link(&self, from: DeviceId, to: DeviceId) -> Option<LinkSpec> {
         if from == to {
             return None;
@@ -152,6 +249,30 @@ impl Cluster {
     }
 }
 
+/// Whether nodes and sites make sense: a blank name is a slip, a node stands in one site, and a
+/// device without a site among devices with one could be anywhere.
+fn check_places(devices: &[Device]) -> Result<(), ClusterError> {
+    for device in devices {
+        for (what, place) in [("node", &device.node), ("site", &device.site)] {
+            if place.as_ref().is_some_and(|place| place.trim().is_empty()) {
+                return Err(ClusterError::BlankPlace { name: device.name.clone(), what });
+            }
+        }
+        if device.site.is_none() && devices.iter().any(|other| other.site.is_some()) {
+            return Err(ClusterError::NoSite { name: device.name.clone() });
+        }
+        let elsewhere =
+            |other: &&Device| other.node() == device.node() && other.site != device.site;
+        if let Some(other) = devices.iter().find(elsewhere) {
+            return Err(ClusterError::NodeInTwoSites {
+                node: device.node().to_owned(),
+                devices: [device, other].map(|device| device.name.clone()),
+            });
+        }
+    }
+    Ok(())
+}
+
 fn check_device(device: &Device, idx: usize) -> Result<(), ClusterError> {
     let name = device.name.clone();
     if name.trim().is_empty() {
@@ -168,6 +289,9 @@ fn check_device(device: &Device, idx: usize) -> Result<(), ClusterError> {
     if device.threads == 0 {
         return Err(ClusterError::NoThreads { name });
     }
+    if !(device.efficiency > 0.0 && device.efficiency <= 1.0) {
+        return Err(ClusterError::Efficiency { name, found: device.efficiency });
+    }
     Ok(())
 }
 
@@ -178,7 +302,7 @@ mod tests {
     use expect_test::{Expect, expect};
 
     fn device(name: &str) -> Device {
-        Device { name: name.to_owned(), speed: None, memory: None, threads: 1 }
+        Device::named(name)
     }
 
     fn spec(latency: u64) -> LinkSpec {

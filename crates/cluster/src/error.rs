@@ -1,5 +1,6 @@
 //! What can be wrong with a description of a cluster.
 
+use crate::network::Level;
 use cavalcade_units::ParseQuantityError;
 use std::io;
 use std::path::PathBuf;
@@ -32,6 +33,17 @@ pub enum ClusterError {
         /// The device.
         name: String,
         /// Its speed.
+        found: f64,
+    },
+    /// An efficiency is out of range.
+    #[error(
+        "device `{name}` has efficiency {found}; write a share above 0 and at most 1, or leave it \
+         out for all of its flops"
+    )]
+    Efficiency {
+        /// The device.
+        name: String,
+        /// Its efficiency.
         found: f64,
     },
     /// A device has zero bytes.
@@ -74,6 +86,71 @@ pub enum ClusterError {
         /// The receiving device.
         to: String,
     },
+    /// A node or a site has a blank name.
+    #[error("device `{name}` has a {what} with a blank name; name it, or leave it out")]
+    BlankPlace {
+        /// The device.
+        name: String,
+        /// `node` or `site`.
+        what: &'static str,
+    },
+    /// Some devices have a site and this one has none.
+    #[error(
+        "device `{name}` has no `site`, but others have; give each device a site, or none of them"
+    )]
+    NoSite {
+        /// The device.
+        name: String,
+    },
+    /// A node is spread over sites.
+    #[error(
+        "node `{node}` has `{}` and `{}` at different sites; a node stands at one site", devices[0],
+        devices[1]
+    )]
+    NodeInTwoSites {
+        /// The node.
+        node: String,
+        /// Two of its devices.
+        devices: [String; 2],
+    },
+    /// No two devices would use a network.
+    #[error(
+        "a network joins {level}, but no two devices {}; {}, or remove the network",
+        apart(*level).0, apart(*level).1
+    )]
+    NothingToJoin {
+        /// What it would join.
+        level: Level,
+    },
+    /// A network is of a member that is not there.
+    #[error("a network between {level} is of `{name}`, which is none; the {level} are {known}")]
+    UnknownMember {
+        /// What the network joins.
+        level: Level,
+        /// The name.
+        name: String,
+        /// The names there are.
+        known: String,
+    },
+    /// Two networks say what one port is.
+    #[error("there are two networks between {level}{of}; remove one, or tell them apart by `of`")]
+    RepeatedNetwork {
+        /// What they join.
+        level: Level,
+        /// Whose port they are, with its preposition; or nothing.
+        of: String,
+    },
+    /// A network gives a bandwidth for both directions and for one.
+    #[error(
+        "{place} has `bandwidth` and `{also}`; write `bandwidth` for both directions, or `out` and \
+         `in`"
+    )]
+    TwoBandwidths {
+        /// Which network.
+        place: String,
+        /// The other key.
+        also: &'static str,
+    },
     /// A text is no quantity.
     #[error("{place}: {source}")]
     Quantity {
@@ -101,4 +178,13 @@ pub enum ClusterError {
         /// What is wrong in it.
         source: Box<ClusterError>,
     },
+}
+
+/// What no two devices of a cluster are, and how to say that some are.
+fn apart(level: Level) -> (&'static str, &'static str) {
+    match level {
+        Level::Devices => ("are in one node", "give several devices the same `node`"),
+        Level::Nodes => ("are in different nodes", "give devices different nodes"),
+        Level::Sites => ("are at different sites", "give devices a `site`"),
+    }
 }

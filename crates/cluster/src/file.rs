@@ -17,17 +17,20 @@
 //! latency = "2 ms"
 //! ```
 //!
+//! `[[network]]` stands in `network_file.rs`.
+//!
 //! Quantities are text here and become types in [`Cluster::try_from`]. Absent: a version; tables
 //! are part of larger files, and unknown keys are refused.
 
-use crate::{Cluster, ClusterError, Device, Link, LinkSpec, quantity_text};
+use crate::network_file::NetworkFile;
+use crate::{Cluster, ClusterError, Device, Link, LinkSpec, Network, quantity_text};
 use cavalcade_units::{Nanos, ParseQuantityError};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::Path;
 use std::str::FromStr;
 
-/// The tables `[[device]]`, `[link]` and `[[links]]`.
+/// The tables `[[device]]`, `[link]`, `[[links]]` and `[[network]]`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClusterFile {
@@ -40,6 +43,9 @@ pub struct ClusterFile {
     /// The links of single pairs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<PairLinkFile>,
+    /// What pairs share.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub network: Vec<NetworkFile>,
 }
 
 /// One `[[device]]`.
@@ -57,10 +63,30 @@ pub struct DeviceFile {
     /// Threads of its arithmetic; left out: 1.
     #[serde(default = "one")]
     pub threads: usize,
+    /// What its arithmetic reaches at best, such as `312 TFLOP/s`; left out: unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flops: Option<String>,
+    /// The share of that which layers reach; left out: 1.
+    #[serde(default = "all", skip_serializing_if = "is_all")]
+    pub efficiency: f64,
+    /// The machine that it sits in; left out: one of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// Where that stands.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub site: Option<String>,
 }
 
 fn one() -> usize {
     1
+}
+
+fn all() -> f64 {
+    1.0
+}
+
+fn is_all(efficiency: &f64) -> bool {
+    *efficiency == all()
 }
 
 /// The `[link]`.
@@ -99,10 +125,11 @@ impl TryFrom<ClusterFile> for Cluster {
 
     fn try_from(file: ClusterFile) -> Result<Self, ClusterError> {
         let device = |device: DeviceFile| {
-            let place = || format!("device `{}`, memory", device.name);
-            let memory = quantity(device.memory.as_deref(), place)?;
-            let DeviceFile { name, speed, threads, .. } = device;
-            Ok(Device { name, speed, memory, threads })
+            let place = |what| format!("device `{}`, {what}", device.name);
+            let memory = quantity(device.memory.as_deref(), || place("memory"))?;
+            let flops = quantity(device.flops.as_deref(), || place("flops"))?;
+            let DeviceFile { name, speed, threads, efficiency, node, site, .. } = device;
+            Ok(Device { name, speed, memory, threads, flops, efficiency, node, site })
         };
         let devices = file.device.into_iter().map(device);
         let devices = devices.collect::<Result<Vec<_>, ClusterError>>()?;
@@ -115,7 +142,9 @@ impl TryFrom<ClusterFile> for Cluster {
         };
         let links = file.links.into_iter().map(link);
         let links = links.collect::<Result<Vec<_>, ClusterError>>()?;
-        Self::new(devices, default_link, &links)
+        let networks = file.network.into_iter().map(Network::try_from);
+        let networks = networks.collect::<Result<Vec<_>, ClusterError>>()?;
+        Self::new(devices, default_link, &links)?.with_networks(networks)
     }
 }
 
@@ -126,6 +155,10 @@ impl From<&Cluster> for ClusterFile {
             speed: device.speed,
             memory: device.memory.map(quantity_text::memory),
             threads: device.threads,
+            flops: device.flops.map(quantity_text::flops),
+            efficiency: device.efficiency,
+            node: device.node.clone(),
+            site: device.site.clone(),
         };
         let link = |link: Link| {
             let LinkFile { latency, bandwidth } = LinkFile::from(link.spec);
@@ -135,6 +168,7 @@ impl From<&Cluster> for ClusterFile {
             device: cluster.devices().iter().map(device).collect(),
             link: cluster.default_link().map(LinkFile::from),
             links: cluster.links().into_iter().map(link).collect(),
+            network: cluster.networks().iter().map(NetworkFile::from).collect(),
         }
     }
 }
@@ -180,7 +214,7 @@ fn spec(link: &LinkFile, place: &str) -> Result<LinkSpec, ClusterError> {
     Ok(LinkSpec { latency: latency.unwrap_or(Nanos::ZERO), bandwidth })
 }
 
-fn quantity<Q: FromStr<Err = ParseQuantityError>>(
+pub(crate) fn quantity<Q: FromStr<Err = ParseQuantityError>>(
     text: Option<&str>,
     place: impl Fn() -> String,
 ) -> Result<Option<Q>, ClusterError> {

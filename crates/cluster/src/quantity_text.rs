@@ -4,12 +4,14 @@
 //! so here the largest unit is used that leaves nothing out. Exact up to 2^53 bytes or
 //! nanoseconds, because parsing goes through `f64`.
 
-use cavalcade_units::{Bandwidth, Bytes, Nanos};
+use cavalcade_units::{Bandwidth, Bytes, FlopRate, Nanos};
 
 const MEMORY: [(u64, &str); 4] =
     [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
 const TIME: [(u64, &str); 3] = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
 const RATE: [(f64, &str); 3] = [(125e6, "Gbit/s"), (125e3, "Mbit/s"), (125.0, "kbit/s")];
+const FLOPS: [(f64, &str); 4] =
+    [(1e15, "PFLOP/s"), (1e12, "TFLOP/s"), (1e9, "GFLOP/s"), (1e6, "MFLOP/s")];
 
 pub(crate) fn memory(bytes: Bytes) -> String {
     whole(bytes.0, &MEMORY, "B")
@@ -20,12 +22,19 @@ pub(crate) fn time(nanos: Nanos) -> String {
 }
 
 pub(crate) fn rate(bandwidth: Bandwidth) -> String {
-    let rate = bandwidth.bytes_per_second();
-    // At least one of the unit, and the product must give back the same bits.
+    exact(bandwidth.bytes_per_second(), &RATE, "B/s")
+}
+
+pub(crate) fn flops(rate: FlopRate) -> String {
+    exact(rate.flops_per_second(), &FLOPS, "FLOP/s")
+}
+
+/// In the largest unit of which there is at least one, and whose product gives back the same bits.
+fn exact(rate: f64, units: &[(f64, &str)], smallest: &str) -> String {
     let exact = |&&(factor, _): &&(f64, &str)| rate >= factor && rate / factor * factor == rate;
-    match RATE.iter().find(exact) {
+    match units.iter().find(exact) {
         Some((factor, unit)) => format!("{} {unit}", rate / factor),
-        None => format!("{rate} B/s"),
+        None => format!("{rate} {smallest}"),
     }
 }
 
@@ -38,8 +47,8 @@ fn whole(value: u64, units: &[(u64, &str)], smallest: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{memory, rate, time};
-    use cavalcade_units::{Bandwidth, Bytes, Nanos};
+    use super::{flops, memory, rate, time};
+    use cavalcade_units::{Bandwidth, Bytes, FlopRate, Nanos};
     use proptest::prelude::*;
 
     #[test]
@@ -60,6 +69,8 @@ mod tests {
             prop_assert_eq!(time(Nanos(value)).parse::<Nanos>().unwrap(), Nanos(value));
             let bandwidth = Bandwidth::from_bytes_per_second(bits);
             prop_assert_eq!(rate(bandwidth).parse::<Bandwidth>().unwrap(), bandwidth);
+            let arithmetic = FlopRate::from_flops_per_second(bits);
+            prop_assert_eq!(flops(arithmetic).parse::<FlopRate>().unwrap(), arithmetic);
         }
     }
 }

@@ -153,10 +153,10 @@ fn device(idx: usize) -> impl Strategy<Value = Device> {
     let memory = proptest::option::of((1..1_u64 << 50).prop_map(Bytes));
     (speed, memory, 1..9_usize, "[a-z\"\\\\ ]{0,3}").prop_map(
         move |(speed, memory, threads, letters)| Device {
-            name: format!("{letters}{idx}"),
             speed,
             memory,
             threads,
+            ..Device::named(format!("{letters}{idx}"))
         },
     )
 }

@@ -1,10 +1,10 @@
 //! What an op costs on a device, by the profile.
 
-use cavalcade_cluster::Cluster;
+use cavalcade_cluster::{Cluster, LinkSpec, Route};
 use cavalcade_model::Model;
 use cavalcade_profile::{Pass as ProfiledPass, Profile};
-use cavalcade_schedule::{BucketId, MemoryModel, Op, ParamUnit, Pass, Schedule, Value};
-use cavalcade_units::{Bytes, ChunkId, DeviceId, Nanos};
+use cavalcade_schedule::{BucketId, Kind, MemoryModel, Op, ParamUnit, Pass, Schedule, Value};
+use cavalcade_units::{Bandwidth, Bytes, ChunkId, DeviceId, Nanos};
 use std::ops::Range;
 
 /// Times and sizes of the ops and values of one schedule on one cluster.
@@ -66,20 +66,14 @@ impl OpCosts {
 
     /// How long the arithmetic of `op` takes on `device`; zero for what is not arithmetic.
     pub fn arithmetic(&self, device: DeviceId, op: Op) -> Nanos {
-        let speed = self.cluster.device(device).speed.unwrap_or(1.0);
+        let speed = speed(&self.cluster, device);
         match op {
-            Op::Compute { pass, chunk, .. } => {
-                let time = |pass| self.profile.pass_time(pass, self.layers(chunk), speed);
-                match pass {
-                    Pass::Forward | Pass::Recompute => time(ProfiledPass::Forward),
-                    // An adjoint is an input backward, and its own backward a whole one.
-                    Pass::Backward | Pass::DoubleBackward => time(ProfiledPass::Backward),
-                    Pass::BackwardInput | Pass::Adjoint => time(ProfiledPass::BackwardInput),
-                    Pass::BackwardWeight => time(ProfiledPass::BackwardWeight),
-                    Pass::Update => self.update_time(chunk, speed),
-                }
+            Op::Compute { pass: Pass::Update, chunk, .. } | Op::OptimizerStep { chunk } => {
+                self.profile.optimizer_time(self.chunk_params[chunk.idx()], speed)
             }
-            Op::OptimizerStep { chunk } => self.update_time(chunk, speed),
+            Op::Compute { pass, chunk, .. } => {
+                pass_time(&self.profile, pass, self.layers(chunk), speed)
+            }
             Op::Send(_)
             | Op::Recv(_)
             | Op::Collective(_)
@@ -103,13 +97,46 @@ impl OpCosts {
         Bytes::of_f32(self.bucket_params[bucket.idx()])
     }
 
-    fn update_time(&self, chunk: ChunkId, speed: f64) -> Nanos {
-        self.profile.optimizer_time(self.chunk_params[chunk.idx()], speed)
-    }
-
     fn layers(&self, chunk: ChunkId) -> Range<u32> {
         self.schedule.chunks[chunk.idx()].layers.clone()
     }
+}
+
+/// The speed of `device` relative to the host that was measured.
+pub(crate) fn speed(cluster: &Cluster, device: DeviceId) -> f64 {
+    cluster.device(device).speed.unwrap_or(1.0)
+}
+
+/// The arithmetic of a pass over `layers`; none of an update, whose time follows from parameters.
+pub(crate) fn pass_time(profile: &Profile, pass: Pass, layers: Range<u32>, speed: f64) -> Nanos {
+    let time = |pass| profile.pass_time(pass, layers, speed);
+    match pass {
+        Pass::Forward | Pass::Recompute => time(ProfiledPass::Forward),
+        // The backward of an adjoint is a whole one.
+        Pass::Backward | Pass::DoubleBackward => time(ProfiledPass::Backward),
+        // An adjoint is an input backward.
+        Pass::BackwardInput | Pass::Adjoint => time(ProfiledPass::BackwardInput),
+        Pass::BackwardWeight => time(ProfiledPass::BackwardWeight),
+        Pass::Update => Nanos::ZERO,
+    }
+}
+
+/// The link from one device to another: where a run would emulate it, what the host's loopback
+/// takes on top of that; as it is where devices share networks, which no run emulates.
+pub fn link(profile: &Profile, cluster: &Cluster, from: DeviceId, to: DeviceId) -> LinkSpec {
+    let host = profile.loopback;
+    let Some(Route { latency, bandwidth, .. }) = cluster.route(from, to) else {
+        return LinkSpec { latency: host.latency, bandwidth: Some(host.bandwidth) };
+    };
+    if cluster.is_shared() {
+        return LinkSpec { latency, bandwidth };
+    }
+    // A message passes the emulated link and then really travels through the host.
+    let host_rate = host.bandwidth.bytes_per_second();
+    let rate = bandwidth
+        .map_or(host_rate, |emulated| 1.0 / (1.0 / emulated.bytes_per_second() + 1.0 / host_rate));
+    let bandwidth = Some(Bandwidth::from_bytes_per_second(rate));
+    LinkSpec { latency: latency + host.latency, bandwidth }
 }
 
 impl MemoryModel for OpCosts {
@@ -179,8 +206,22 @@ fn own_params(model: &Model, layers: Range<u32>) -> usize {
 pub struct StagePasses {
     /// Backward passes run in two halves.
     pub split_backward: bool,
+    /// Some of them run as a whole all the same.
+    pub some_whole: bool,
     /// Forward passes keep their input alone and run again before the backward pass.
     pub recompute: bool,
+}
+
+impl StagePasses {
+    /// Those of `kind`, with backward passes split in any case if `split_backward`, and every chunk
+    /// recomputed if `recompute`.
+    pub fn of(kind: Kind, split_backward: bool, recompute: bool) -> Self {
+        Self {
+            split_backward: split_backward || kind.splits_backward(),
+            some_whole: !split_backward && kind.leaves_some_whole(),
+            recompute,
+        }
+    }
 }
 
 /// What a stage that holds `layers` may need with `in_flight` micro-batches: at least what the
@@ -194,7 +235,7 @@ pub fn stage_bytes(
     in_flight: u32,
     passes: StagePasses,
 ) -> Bytes {
-    let StagePasses { split_backward, recompute } = passes;
+    let StagePasses { split_backward, some_whole, recompute } = passes;
     let params = model.params_of(layers.clone());
     let n_params: usize = params.iter().map(|param| param.spec.n_values()).sum();
     let input = input_bytes(profile, layers.start);
@@ -202,9 +243,11 @@ pub fn stage_bytes(
     let n_inputs = if recompute { in_flight } else { 0 };
     // A whole backward comes right after the recomputation, a half of one may wait.
     let n_stashes = if recompute && !split_backward { in_flight.min(1) } else { in_flight };
-    let workspace = match split_backward {
-        true => profile.split_workspace(layers.clone()),
-        false => workspace(model, profile, layers.clone(), n_params),
+    let whole = || workspace(model, profile, layers.clone(), n_params);
+    let workspace = match (split_backward, some_whole) {
+        (true, false) => profile.split_workspace(layers.clone()),
+        (true, true) => profile.split_workspace(layers.clone()).max(whole()),
+        (false, _) => whole(),
     };
     profile.base
         + Bytes(n_params as u64 * profile.param_bytes.total())

@@ -5,10 +5,17 @@
 //! predicts with it, the planner's memory limit is it, and the runtime paces emulated devices by
 //! it, so the three cannot disagree.
 //!
-//! Absent: links (the simulator's), tensors (the runtime's).
+//! [`Folded`] finds symmetric replicas, and [`nominal()`] stands in for a profile where nothing was
+//! measured.
+//!
+//! Absent: who shares a link with whom (the simulator's), tensors (the runtime's).
 
 mod costs;
+mod fold;
 mod lowering;
+mod nominal;
 
-pub use costs::{OpCosts, StagePasses, stage_bytes};
+pub use costs::{OpCosts, StagePasses, link, stage_bytes};
+pub use fold::Folded;
 pub use lowering::{layout, lower};
+pub use nominal::nominal;

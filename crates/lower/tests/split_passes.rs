@@ -23,8 +23,9 @@ fn costs(kind: Kind, split_backward: bool) -> (OpCosts, Model) {
     let stages = vec![Stage::new(DeviceId(0), 0..2), Stage::new(DeviceId(1), 2..4)];
     let plan = Plan::new(vec![Pipeline::new(stages, 3)], 1, kind, 4, 2).expect("it is legal");
     let options = Options { split_backward, ..Options::default() };
-    let schedule = lower(&plan, &model, 2, &options);
-    (OpCosts::new(&schedule, &model, &profile(&model, &SIZES), &cluster(2)), model)
+    let (profile, cluster) = (profile(&model, &SIZES), cluster(2));
+    let schedule = lower(&plan, &model, &profile, &cluster, &options);
+    (OpCosts::new(&schedule, &model, &profile, &cluster), model)
 }
 
 fn op(pass: Pass, chunk: u32) -> Op {

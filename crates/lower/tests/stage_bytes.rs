@@ -15,7 +15,8 @@ proptest! {
     fn a_stage_is_never_counted_too_small(
         layout in layouts(3),
         kind in prop::sample::select(vec![
-            Kind::GPipe, Kind::OneFOneB, Kind::ZbH1, Kind::ZbH2,
+            Kind::GPipe, Kind::OneFOneB, Kind::ZbH1, Kind::ZbH2, Kind::Solve { most: 2 },
+            Kind::Solve { most: u32::MAX },
         ]),
         (split, recompute) in any::<(bool, bool)>(),
         sizes in prop::collection::vec(
@@ -37,9 +38,9 @@ proptest! {
             clip_gradients: true,
             split_backward: split,
             recompute: recomputed.collect(),
-            offload: None,
+            ..Options::default()
         };
-        let passes = StagePasses { split_backward: split || kind.splits_backward(), recompute };
+        let passes = StagePasses::of(kind, split, recompute);
         let schedule = build(order, &options);
         let costs = OpCosts::new(&schedule, &model, &profile, &cluster(layout.n_devices));
         let bounds = check(schedule, None).expect("it is sound").peak_bound(&costs);

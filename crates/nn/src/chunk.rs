@@ -127,7 +127,8 @@ pub trait Chunk: Send {
     ) -> Result<Option<Activation>, ChunkError>;
 
     /// The first half of a backward pass: as [`Chunk::backward`], but adds nothing to the
-    /// gradients. What their computation needs is kept, the rest that the micro-batch kept is freed.
+    /// gradients. What their computation needs is kept, the rest that the micro-batch kept is
+    /// freed.
     ///
     /// # Errors
     /// As [`Chunk::backward`].

@@ -59,7 +59,7 @@ struct Factor {
 #[derive(Debug)]
 enum Product {
     /// The factor, and the gradient of the output `[B, T, out]`.
-    Due(Factor, Tensor<3>),
+    Due(Box<(Factor, Tensor<3>)>),
     Done(Vec<(NodeId, TensorData)>),
 }
 
@@ -151,7 +151,7 @@ impl Tap for Place {
         let factor = products.waiting[self.idx].take().expect("a graph is consumed once");
         let at_once = products.at_once;
         drop(products);
-        let mut product = Product::Due(factor, gradient);
+        let mut product = Product::Due(Box::new((factor, gradient)));
         if at_once {
             product = Product::Done(product.gradients());
         }
@@ -163,7 +163,7 @@ impl Product {
     /// The gradients of the parameters, row-major.
     fn gradients(self) -> Vec<(NodeId, TensorData)> {
         let (factor, dy) = match self {
-            Self::Due(factor, dy) => (factor, dy),
+            Self::Due(due) => *due,
             Self::Done(gradients) => return gradients,
         };
         let Factor { weight, bias, is_table, x } = factor;
@@ -224,8 +224,8 @@ pub(crate) mod tests {
         let kept = owed.kept.iter().map(|(slot, _)| slot.clone()).collect();
         let mut due = Vec::new();
         for product in &owed.products {
-            let Product::Due(factor, _) = product else { panic!("{product:?} ran too early") };
-            let leaves = [Some(factor.weight), factor.bias];
+            let Product::Due(product) = product else { panic!("{product:?} ran too early") };
+            let leaves = [Some(product.0.weight), product.0.bias];
             due.extend(leaves.into_iter().flatten().map(|leaf| owed.slots[&leaf].clone()));
         }
         [kept, due]

@@ -103,6 +103,12 @@ impl Plan {
         Ok(Self { pipelines, microbatch_size, schedule })
     }
 
+    /// The same plan with some of its pipelines alone.
+    #[must_use]
+    pub fn with_pipelines(&self, pipelines: Vec<Pipeline>) -> Self {
+        Self { pipelines, ..*self }
+    }
+
     /// The pipelines; each holds the whole model.
     pub fn pipelines(&self) -> &[Pipeline] {
         &self.pipelines

@@ -174,6 +174,8 @@ impl<'a> Coordinator<'a> {
                 return Err(self.failed(rank, message));
             }
             Event::Exited { rank, .. } | Event::Lost(rank) if self.is_done[rank.idx()] => {}
+            // Its last words may still be on their way: its reader tells when there are no more.
+            Event::Exited { rank, is_success: true, .. } if self.writers[rank.idx()].is_some() => {}
             trouble @ (Event::Exited { .. }
             | Event::Lost(_)
             | Event::Said(_, FromWorker::Failed { .. })) => return Err(self.find_cause(trouble)),
@@ -304,9 +306,10 @@ impl<'a> Coordinator<'a> {
         };
         Some(match event {
             Event::Interrupted => (Blame::Certain, LaunchError::Interrupted),
-            Event::Exited { rank, status, has_run_failed, last_words } => {
+            Event::Exited { rank, .. } if self.is_done[rank.idx()] => return None,
+            Event::Exited { rank, status, is_success, has_run_failed, last_words } => {
                 // A worker that has told of its error exits too.
-                let blame = match (has_run_failed, has_told[rank.idx()]) {
+                let blame = match (is_success || has_run_failed, has_told[rank.idx()]) {
                     (false, _) => Blame::Certain,
                     (true, false) => Blame::Ended,
                     (true, true) => Blame::Echo,

@@ -24,6 +24,8 @@ pub(crate) enum Event {
     Exited {
         rank: Rank,
         status: String,
+        /// Whether it is the status of a worker that has done all it had to.
+        is_success: bool,
         /// Whether it is the status of a worker whose part of the run has failed.
         has_run_failed: bool,
         last_words: Option<String>,

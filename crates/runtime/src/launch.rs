@@ -160,8 +160,13 @@ impl Workers {
                         let said = worker.last_words.take().and_then(|words| words.join().ok());
                         let last_words = said.filter(|words| !words.is_empty());
                         let has_run_failed = status.code() == Some(RUN_FAILED);
-                        let (rank, status) = (worker.rank, describe(status));
-                        let exited = Event::Exited { rank, status, has_run_failed, last_words };
+                        let exited = Event::Exited {
+                            rank: worker.rank,
+                            is_success: status.success(),
+                            has_run_failed,
+                            status: describe(status),
+                            last_words,
+                        };
                         // If nobody listens any more the run is over.
                         let _ = events.send(exited);
                         false

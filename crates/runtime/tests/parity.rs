@@ -5,10 +5,11 @@
 
 mod support;
 
-use cavalcade_runtime::{OptimizerSettings, Reference, run_threads};
-use cavalcade_schedule::{Kind, Options};
-use cavalcade_units::ChunkId;
+use cavalcade_runtime::{Job, OptimizerSettings, Reference, run_threads};
+use cavalcade_schedule::{Kind, Op, Options, Pass};
+use cavalcade_units::{ChunkId, CollectiveId, DeviceId, GroupId, MicrobatchId};
 use proptest::prelude::*;
+use std::sync::Arc;
 use support::{Case, close, meter};
 
 fn equals_one_process(case: &Case) -> Result<(), TestCaseError> {
@@ -87,8 +88,66 @@ fn zero_bubble() {
     for kind in [Kind::ZbH1, Kind::ZbH2] {
         check(&Case { kind, ..Case::new(&[(&[1, 2, 4], 5), (&[2], 2)]) });
     }
-    for microbatches in [1, 4, 5] {
-        check(&Case { kind: Kind::ZbV, ..Case::new(&[(&[1, 3, 4], microbatches)]) });
+    for kind in [Kind::ZbV, Kind::VHalf, Kind::VMin, Kind::DualPipeV] {
+        for microbatches in [1, 4, 5] {
+            check(&Case { kind, ..Case::new(&[(&[1, 3, 4], microbatches)]) });
+        }
+    }
+}
+
+/// Orders by durations: some backwards split and some whole.
+#[test]
+fn solved_orders() {
+    for word in ["solve", "solve:3"] {
+        let kind = word.parse().expect("it is a kind");
+        check(&Case { kind, ..Case::new(&[(&[1, 2, 4], 5), (&[2], 2)]) });
+    }
+}
+
+/// The same ways, one micro-batch after the other on a single device.
+fn on_one_device(job: &Job) -> Job {
+    let mut schedule = job.schedule.schedule().clone();
+    let passes = |microbatch: usize| {
+        let path = schedule.paths[schedule.microbatches[microbatch] as usize].clone();
+        let microbatch = MicrobatchId::from_idx(microbatch);
+        let of = move |pass| move |chunk| Op::Compute { pass, chunk, microbatch };
+        let back = path.clone().into_iter().rev().map(of(Pass::Backward));
+        path.into_iter().map(of(Pass::Forward)).chain(back)
+    };
+    let passes = (0..schedule.microbatches.len()).flat_map(passes);
+    let collectives = (0..schedule.collectives.len()).map(CollectiveId::from_idx);
+    let chunks = (0..schedule.chunks.len()).map(ChunkId::from_idx);
+    let program = passes
+        .chain(collectives.map(Op::Collective))
+        .chain(chunks.map(|chunk| Op::OptimizerStep { chunk }))
+        .collect();
+    schedule.programs.iter_mut().for_each(Vec::clear);
+    schedule.programs[0] = program;
+    schedule.transfers.clear();
+    schedule.groups = vec![vec![DeviceId(0)]];
+    schedule.collectives.iter_mut().for_each(|collective| collective.group = GroupId(0));
+    schedule.chunks.iter_mut().for_each(|chunk| chunk.device = DeviceId(0));
+    let schedule = Arc::new(cavalcade_schedule::check(schedule, None).expect("it is sound"));
+    Job { schedule, ..job.clone() }
+}
+
+/// Micro-batches that skip and swap stages train what one device makes of the same ways.
+#[test]
+fn skipped_stages_equal_one_device_on_the_same_ways() {
+    for word in ["skip:25", "skip:40", "skip:25:straight"] {
+        let kind = word.parse().expect("it is a kind");
+        let cuts = &[1, 2, 3, 4][..];
+        let case = Case { kind, ..Case::new(&[(cuts, 4), (cuts, 3)]) };
+        let job = case.job();
+        let least = job.schedule.schedule().paths.iter().map(Vec::len).min();
+        assert!(least < Some(5), "{word}: something is left out");
+        let planned = run_threads(&job, case.steps, &meter()).expect("the run ends well");
+        let alone = run_threads(&on_one_device(&job), case.steps, &meter()).expect("it ends well");
+        for ((a_loss, a), (b_loss, b)) in planned.iter().zip(&alone) {
+            assert!((a_loss - b_loss).abs() < 1e-5 * b_loss, "{word}: {a_loss}, alone {b_loss}");
+            assert!(close(&a.gradients, &b.gradients) < 1e-5, "{word}");
+            assert!(close(&a.weights, &b.weights) < 1e-5, "{word}");
+        }
     }
 }
 

@@ -15,7 +15,8 @@
 //!    pictures all follow from it.
 //! 4. A consumed value is freed after its last reader.
 //!
-//! Invariant: this crate knows no model, tensor, hardware or time. Layers are plain numbers.
+//! Invariant: this crate knows no model, tensor, hardware or unit of time. Layers are plain
+//! numbers, and so are the durations that some generators weigh ([`Ticks`]).
 
 mod check;
 mod effects;
@@ -25,11 +26,12 @@ mod order;
 mod passes;
 mod tables;
 mod text;
+mod ticks;
 mod value;
 
 pub use check::{ActionId, CheckError, CheckedSchedule, LaneIdx, MemoryModel, check};
 pub use effects::{Access, Effect};
-pub use generators::{Kind, LayoutError, Shape, UnknownKind, WarmUp, fits, generate};
+pub use generators::{Form, Kind, LayoutError, Shape, UnknownKind, WarmUp, fits, generate};
 pub use op::{Lane, Op, Pass};
 pub use order::{ComputeOrder, Layout, Pipeline, Stage};
 pub use passes::{Options, build};
@@ -37,4 +39,5 @@ pub use tables::{
     Bucket, BucketId, Chunk, Collective, CollectiveKind, ParamUnit, Schedule, Tie, Transfer,
 };
 pub use text::TextError;
+pub use ticks::{StageTicks, Ticks};
 pub use value::{Direction, Value};

@@ -3,6 +3,7 @@
 use crate::generators::Shape;
 use crate::op::Pass;
 use crate::tables::{Chunk, Tie};
+use crate::ticks::Ticks;
 use cavalcade_units::{ChunkId, DeviceId, MicrobatchId};
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -18,6 +19,8 @@ pub struct Layout {
     pub ties: Vec<Tie>,
     /// The replicas.
     pub pipelines: Vec<Pipeline>,
+    /// How long passes and messages take, for kinds that weigh one order against another.
+    pub ticks: Ticks,
 }
 
 /// One replica of the model.
@@ -81,9 +84,16 @@ pub struct ComputeOrder {
     pub(crate) staleness: Option<u32>,
     pub(crate) detours: Option<u32>,
     pub(crate) second_order: bool,
+    pub(crate) makespan: Option<u64>,
 }
 
 impl ComputeOrder {
+    /// When the last pass ends by the layout's [`Ticks`], as far as the generator weighed them: the
+    /// figure that it made small. None of a kind that looks at no ticks.
+    pub fn makespan(&self) -> Option<u64> {
+        self.makespan
+    }
+
     /// One chunk a stage, one path a pipeline, micro-batches numbered pipeline by pipeline, and no
     /// pass yet.
     pub(crate) fn without_passes(name: String, layout: &Layout) -> Self {
@@ -98,6 +108,7 @@ impl ComputeOrder {
             staleness: None,
             detours: None,
             second_order: false,
+            makespan: None,
         };
         for (path_idx, pipeline) in layout.pipelines.iter().enumerate() {
             let first = order.chunks.len();

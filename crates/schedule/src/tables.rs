@@ -24,6 +24,9 @@ pub struct Schedule {
     /// Whether the objective holds gradients by the input: every chunk of a path then has an
     /// adjoint and a double backward between its forward and its backward.
     pub second_order: bool,
+    /// How many more copies of everything here run on devices of their own, alike in every step:
+    /// symmetric replicas, of which only one is written down. Gradients are summed over all.
+    pub copies: u32,
     /// Parameters that several layers share.
     pub ties: Vec<Tie>,
     /// All chunks on all devices.
@@ -163,9 +166,11 @@ impl Schedule {
             .map(|(idx, _)| BucketId(idx as u32))
     }
 
-    /// Whether the gradients of a bucket are summed over several copies before the optimizer step.
+    /// Whether the gradients of a bucket are summed over several holders before the optimizer step,
+    /// those of symmetric copies included.
     pub fn is_summed(&self, bucket: BucketId) -> bool {
-        self.buckets[bucket.idx()].holders.len() > 1 && self.staleness.is_none()
+        let has_others = self.buckets[bucket.idx()].holders.len() > 1 || self.copies > 0;
+        has_others && self.staleness.is_none()
     }
 
     /// Whether the gradient is clipped by its norm before the optimizer.

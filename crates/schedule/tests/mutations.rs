@@ -2,8 +2,8 @@
 //! matters: the schedule still finishes with every pass, sum and step done once.
 
 use cavalcade_schedule::{
-    ActionId, CheckedSchedule, Kind, Layout, Op, Options, Pipeline, Schedule, Stage, Tie, WarmUp,
-    build, check,
+    ActionId, CheckedSchedule, Form, Kind, Layout, Op, Options, Pipeline, Schedule, Stage, Ticks,
+    Tie, WarmUp, build, check,
 };
 use cavalcade_units::{ChunkId, DeviceId};
 use std::collections::BTreeSet;
@@ -20,28 +20,34 @@ fn schedule_with(kind: Kind, options: Options) -> Schedule {
         let stages = devices.into_iter().zip(cuts).map(|(device, layers)| stage(device, layers));
         Pipeline { stages: stages.collect(), microbatches }
     };
+    let four = |devices: [u32; 4], microbatches| {
+        let cuts = [0..1, 1..2, 2..4, 4..5];
+        let stages = devices.into_iter().zip(cuts).map(|(device, layers)| stage(device, layers));
+        Pipeline { stages: stages.collect(), microbatches }
+    };
     let two = |devices: [u32; 2], cut, microbatches| Pipeline {
         stages: vec![stage(devices[0], 0..cut), stage(devices[1], cut..5)],
         microbatches,
     };
-    let pipelines = match kind {
-        Kind::Interleaved => {
+    let pipelines = match kind.form() {
+        Form::Round => {
             let mut folded = two([1, 2], 1, 3);
             folded.stages[1].layers = 1..3;
             folded.stages.extend([stage(1, 3..4), stage(2, 4..5)]);
             vec![first, folded]
         }
-        Kind::ZbV => {
+        Form::Folded => {
             let mut folded = two([1, 2], 1, 5);
             folded.stages[1].layers = 1..3;
             folded.stages.extend([stage(2, 3..4), stage(1, 4..5)]);
             vec![folded]
         }
-        Kind::Chimera => vec![two([0, 1], 2, 3), two([1, 0], 3, 2)],
-        _ => vec![first, three([1, 2, 3], 4)],
+        Form::Alike => vec![four([0, 1, 2, 3], 3), four([0, 1, 2, 3], 2)],
+        Form::Mirrored => vec![two([0, 1], 2, 3), two([1, 0], 3, 2)],
+        Form::Apart => vec![first, three([1, 2, 3], 4)],
     };
     let ties = vec![Tie { layers: vec![0, 4] }];
-    let layout = Layout { n_layers: 5, n_devices: 4, ties, pipelines };
+    let layout = Layout { n_layers: 5, n_devices: 4, ties, pipelines, ticks: Ticks::default() };
     let order = cavalcade_schedule::generate(kind, &layout).expect("it fits");
     build(order, &Options { clip_gradients: true, ..options })
 }
@@ -50,7 +56,9 @@ fn schedule_with(kind: Kind, options: Options) -> Schedule {
 fn schedules() -> Vec<Schedule> {
     let b = Kind::Dapple { policy: WarmUp::B, most: 4 };
     let geo = Kind::Geo { cut: 1, extra: 1 };
-    let mut schedules: Vec<_> = Kind::ALL.into_iter().chain([b, geo]).map(schedule).collect();
+    let skip = Kind::Skip { percent: 25, swaps: true };
+    let more = [b, geo, Kind::Solve { most: 2 }, skip];
+    let mut schedules: Vec<_> = Kind::ALL.into_iter().chain(more).map(schedule).collect();
     let recompute = vec![ChunkId(0), ChunkId(1), ChunkId(2)];
     for options in [
         Options { split_backward: true, ..Options::default() },

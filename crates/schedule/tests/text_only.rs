@@ -1,4 +1,4 @@
-//! What no generator makes yet and a written schedule may say: no flush, detours, a second order.
+//! What a written schedule may say beyond what generators make: no flush, detours, a second order.
 
 use cavalcade_schedule::{Schedule, check};
 
@@ -26,6 +26,14 @@ fn weights_may_be_as_old_as_the_schedule_says_and_no_older() {
         "the update of chunk 0 for micro-batch 2 is done 0 times; it must be done exactly 1 times"
     ]
     .assert_eq(&flushless(1, "0F0 0F1 0B0 0U0 0F2 0B1 0U1 0B2").unwrap_err());
+}
+
+#[test]
+fn an_update_uses_the_gradients_of_its_own_micro_batch() {
+    expect_test::expect!["device 0, op 3 (0B1) comes while the gradients of micro-batch 0 wait for their update; without a flush every micro-batch's gradients are used by its own update, before those of the next are made"]
+        .assert_eq(&flushless(2, "0F0 0F1 0B0 0B1 0U0 0U1 0F2 0B2 0U2").unwrap_err());
+    let early = flushless(2, "0F0 0F1 0B0 0U0 0U1 0B1 0F2 0B2 0U2").unwrap_err();
+    assert!(early.starts_with("device 0, op 4 (0U1) comes while the gradients of no"), "{early}");
 }
 
 /// Four layers on one device; the micro-batch's path is all that varies.

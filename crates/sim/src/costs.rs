@@ -1,5 +1,6 @@
 //! What things cost: the questions that the virtual world asks.
 
+use cavalcade_cluster::Resource;
 use cavalcade_schedule::{CollectiveKind, MemoryModel, Op};
 use cavalcade_units::{Bandwidth, Bytes, DeviceId, Nanos};
 
@@ -33,9 +34,22 @@ pub trait Costs: MemoryModel {
         Nanos::ZERO
     }
 
-    /// The link over which `from` sends to `to`.
+    /// The link over which `from` sends to `to`: its latency, and what it takes by itself.
     fn link(&self, from: DeviceId, to: DeviceId) -> LinkCost;
 
-    /// How long a collective takes once all of `group` have begun it.
+    /// What messages share with each other; nothing, unless an implementation says so.
+    fn resources(&self) -> &[Resource] {
+        &[]
+    }
+
+    /// The resources that a message from `from` to `to` passes, in order, each once: indices into
+    /// [`Self::resources`].
+    fn legs(&self, from: DeviceId, to: DeviceId) -> Vec<usize> {
+        let _ = (from, to);
+        Vec::new()
+    }
+
+    /// How long a collective takes once all of `group` have begun it. It shares nothing with
+    /// messages under way.
     fn collective(&self, kind: CollectiveKind, group: &[DeviceId]) -> Nanos;
 }

@@ -2,21 +2,32 @@
 
 use crate::collective_cost::{all_gather, all_reduce};
 use crate::costs::{Costs, LinkCost};
-use cavalcade_lower::OpCosts;
+use cavalcade_cluster::{LinkSpec, Resource};
+use cavalcade_lower::{OpCosts, link};
 use cavalcade_schedule::{CollectiveKind, MemoryModel, Op, Value};
-use cavalcade_units::{Bandwidth, Bytes, DeviceId, Nanos};
+use cavalcade_units::{Bytes, DeviceId, Nanos};
 
-/// Arithmetic by the profile at each device's speed, links by the cluster on top of what the
-/// host's loopback takes.
+/// Arithmetic by the profile at each device's speed, links by the cluster: on top of what the
+/// host's loopback takes where a run would emulate them, and as they are where devices share
+/// networks, which no run emulates.
 #[derive(Clone, Debug)]
 pub struct ProfiledCosts {
     ops: OpCosts,
+    /// By device, all that do the same in symmetric copies of the schedule; empty without copies.
+    alike: Vec<Vec<DeviceId>>,
 }
 
 impl ProfiledCosts {
     /// Costs on the cluster of `ops`.
     pub fn new(ops: OpCosts) -> Self {
-        Self { ops }
+        Self { ops, alike: Vec::new() }
+    }
+
+    /// The same for a schedule with symmetric copies: device `d` stands for `alike[d]`, itself
+    /// among them, and all of them take part in collectives.
+    #[must_use]
+    pub fn with_copies(self, alike: Vec<Vec<DeviceId>>) -> Self {
+        Self { alike, ..self }
     }
 }
 
@@ -40,29 +51,34 @@ impl Costs for ProfiledCosts {
         self.ops.arithmetic(device, op) + self.ops.profile().op_overhead
     }
 
-    /// A message passes the emulated link and then really travels through the host.
     fn link(&self, from: DeviceId, to: DeviceId) -> LinkCost {
-        let host = self.ops.profile().loopback;
-        let Some(link) = self.ops.cluster().link(from, to) else {
-            return LinkCost { latency: host.latency, bandwidth: Some(host.bandwidth) };
-        };
-        let host_rate = host.bandwidth.bytes_per_second();
-        let rate = link.bandwidth.map_or(host_rate, |emulated| {
-            1.0 / (1.0 / emulated.bytes_per_second() + 1.0 / host_rate)
-        });
-        LinkCost {
-            latency: link.latency + host.latency,
-            bandwidth: Some(Bandwidth::from_bytes_per_second(rate)),
-        }
+        let LinkSpec { latency, bandwidth } =
+            link(self.ops.profile(), self.ops.cluster(), from, to);
+        LinkCost { latency, bandwidth }
+    }
+
+    fn resources(&self) -> &[Resource] {
+        self.ops.cluster().resources()
+    }
+
+    fn legs(&self, from: DeviceId, to: DeviceId) -> Vec<usize> {
+        self.ops.cluster().route(from, to).map(|route| route.legs).unwrap_or_default()
     }
 
     fn collective(&self, kind: CollectiveKind, group: &[DeviceId]) -> Nanos {
-        let link = |from, to| self.link(from, to);
+        let with_alike = |device: &DeviceId| match self.alike.get(device.idx()) {
+            Some(alike) => alike.clone(),
+            None => vec![*device],
+        };
+        let group: Vec<DeviceId> = group.iter().flat_map(with_alike).collect();
+        let group = &group[..];
         match kind {
             CollectiveKind::SumGradients(bucket) => {
-                all_reduce(group, self.ops.bucket_bytes(bucket), link)
+                let cluster = self.ops.cluster();
+                let node = |device| cluster.device(device).node();
+                all_reduce(self, group, node, self.ops.bucket_bytes(bucket))
             }
-            CollectiveKind::GradNorm => all_gather(group, Bytes(8), link),
+            CollectiveKind::GradNorm => all_gather(self, group, Bytes(8)),
         }
     }
 }

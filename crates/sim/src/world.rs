@@ -2,17 +2,21 @@
 //!
 //! ```text
 //! compute      now ---- cost ----> end
-//! send         now -- bytes/bandwidth --> end -- latency --> arrival
+//! send         now -- bytes/rate --> end -- latency --> arrival
 //! receive      now ........ waits ......................... end = later of now and arrival
 //! collective   now .... waits for the last member .... -- cost --> end, for all members
 //! ```
 //!
-//! Sends of one device to one peer follow each other because they share a lane.
+//! Sends of one device to one peer follow each other because they share a lane. The rate of a send
+//! is its link's, unless it passes something that other messages pass too: see `flows`.
 
 use crate::costs::Costs;
+use crate::disturbance::Trouble;
+use crate::flows::{Flows, Message};
+use crate::verdict::{Progress, Verdict, verdict};
 use cavalcade_engine::{Action, Finished, Ledger, OverCapacity, Record, World};
 use cavalcade_schedule::{ActionId, CheckedSchedule, Op};
-use cavalcade_units::{Bytes, DeviceId, Nanos};
+use cavalcade_units::{Bytes, DeviceId, Nanos, TransferId};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use thiserror::Error;
@@ -28,6 +32,9 @@ pub enum Stalled {
         /// Actions that have started and wait.
         n_waiting: usize,
     },
+    /// A device died or a link stalled, and in the end all the others waited.
+    #[error("{0}")]
+    Fault(Box<Verdict>),
     /// A device ran out of memory.
     #[error(transparent)]
     Memory(#[from] OverCapacity),
@@ -39,6 +46,32 @@ enum Transit {
     NotSent,
     ReceiverWaits,
     ArrivesAt(Nanos),
+}
+
+/// What only a world has whose messages share something.
+struct Sharing {
+    flows: Flows,
+    /// Messages that begin later than they were handed over: their device was not free.
+    later: BinaryHeap<Reverse<(Nanos, TransferId)>>,
+    /// When links stop or go on, the next one last.
+    changes: Vec<Nanos>,
+}
+
+/// What happens next to the flows. At one point of time, in this order.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Next {
+    End,
+    Change,
+    Start,
+}
+
+/// What only a disturbed world has.
+struct Disturbed<'a> {
+    trouble: &'a Trouble,
+    step: u32,
+    progress: Vec<Progress>,
+    /// When an action last finished.
+    last_end: Nanos,
 }
 
 /// The virtual world of one step.
@@ -54,6 +87,8 @@ pub struct VirtualWorld<'a, C: Costs> {
     /// By collective: how many members have begun, and when the last of them did.
     begun: Vec<(usize, Nanos)>,
     n_waiting: usize,
+    sharing: Option<Box<Sharing>>,
+    disturbed: Option<Box<Disturbed<'a>>>,
 }
 
 impl<'a, C: Costs> VirtualWorld<'a, C> {
@@ -63,6 +98,11 @@ impl<'a, C: Costs> VirtualWorld<'a, C> {
     /// If `ready_at` has another length than the schedule has devices.
     pub fn new(schedule: &'a CheckedSchedule, costs: &'a C, ready_at: Vec<Nanos>) -> Self {
         assert_eq!(ready_at.len(), schedule.n_devices(), "one starting time a device");
+        let resources = costs.resources();
+        let sharing = (!resources.is_empty()).then(|| {
+            let flows = Flows::new(resources.iter().map(|resource| resource.bandwidth));
+            Box::new(Sharing { flows, later: BinaryHeap::new(), changes: Vec::new() })
+        });
         Self {
             schedule,
             costs,
@@ -74,7 +114,24 @@ impl<'a, C: Costs> VirtualWorld<'a, C> {
             transits: vec![Transit::NotSent; schedule.schedule().transfers.len()],
             begun: vec![(0, Nanos::ZERO); schedule.schedule().collectives.len()],
             n_waiting: 0,
+            sharing,
+            disturbed: None,
         }
+    }
+
+    /// The same world with `trouble`; `step` tells the draws of one step from another's.
+    ///
+    /// # Panics
+    /// If the trouble was checked for another number of devices.
+    pub fn disturbed(mut self, trouble: &'a Trouble, step: u32) -> Self {
+        assert_eq!(trouble.n_devices(), self.schedule.n_devices(), "trouble of these devices");
+        let progress = vec![Progress::Waits; self.schedule.n_actions()];
+        self.disturbed = Some(Box::new(Disturbed { trouble, step, progress, last_end: self.now }));
+        if let Some(sharing) = &mut self.sharing {
+            sharing.changes = trouble.changes();
+            sharing.changes.reverse();
+        }
+        self
     }
 
     /// The most bytes that each device held so far.
@@ -83,21 +140,66 @@ impl<'a, C: Costs> VirtualWorld<'a, C> {
     }
 
     fn end_at(&mut self, action: ActionId, end: Nanos) {
+        if let Some(disturbed) = &self.disturbed {
+            let device = self.schedule.device_of(action);
+            if disturbed.trouble.is_dead_after(device, end) {
+                return;
+            }
+        }
         self.events.push(Reverse((end, action)));
     }
 
-    fn send(&mut self, action: Action, transfer: usize, start: Nanos) {
-        let ends = &self.schedule.schedule().transfers[transfer];
-        let link = self.costs.link(ends.from, ends.to);
-        let end = start + link.busy(self.costs.bytes(ends.from, ends.value));
-        let arrival = end + link.latency;
-        if let Transit::ReceiverWaits = self.transits[transfer] {
-            let receiver = self.schedule.ends(cavalcade_units::TransferId(transfer as u32)).1;
-            self.n_waiting -= 1;
-            self.end_at(receiver, arrival);
+    fn compute(&mut self, action: Action, start: Nanos) {
+        let mut cost = self.costs.compute(action.device, action.op);
+        if let Some(Disturbed { trouble, step, .. }) = self.disturbed.as_deref() {
+            cost = trouble.slowed(*step, action.device, action.id, cost);
         }
-        self.transits[transfer] = Transit::ArrivesAt(arrival);
-        self.end_at(action.id, end);
+        self.end_at(action.id, start + cost);
+    }
+
+    fn send(&mut self, id: TransferId, start: Nanos) {
+        let ends = &self.schedule.schedule().transfers[id.idx()];
+        let (from, to) = (ends.from, ends.to);
+        let link = self.costs.link(from, to);
+        let bytes = self.costs.bytes(from, ends.value);
+        if let Some(sharing) = &mut self.sharing
+            && bytes > Bytes::ZERO
+        {
+            let legs = self.costs.legs(from, to);
+            if !legs.is_empty() {
+                if start > self.now {
+                    sharing.later.push(Reverse((start, id)));
+                } else {
+                    let limit = link.bandwidth;
+                    let message = Message { transfer: id, ends: (from, to), legs, limit, bytes };
+                    let trouble = self.disturbed.as_ref().map(|disturbed| disturbed.trouble);
+                    let is_stopped = trouble.is_some_and(|t| t.is_stopped((from, to), start));
+                    sharing.flows.start(message, is_stopped, start);
+                }
+                return;
+            }
+        }
+        let busy = link.busy(bytes);
+        let end = match &self.disturbed {
+            None => Some(start + busy),
+            Some(disturbed) => disturbed.trouble.sent((from, to), start, busy),
+        };
+        if let Some(end) = end {
+            self.sent(id, end, link.latency);
+        }
+    }
+
+    /// The last byte of a transfer leaves at `end`.
+    fn sent(&mut self, id: TransferId, end: Nanos, latency: Nanos) {
+        let (sender, receiver) = self.schedule.ends(id);
+        let arrival = end + latency;
+        if let Transit::ReceiverWaits = self.transits[id.idx()] {
+            self.n_waiting -= 1;
+            // The receiving device may not have been free when the message came.
+            self.end_at(receiver, arrival.max(self.started[receiver.idx()]));
+        }
+        self.transits[id.idx()] = Transit::ArrivesAt(arrival);
+        self.end_at(sender, end);
     }
 
     fn receive(&mut self, action: ActionId, transfer: usize, start: Nanos) {
@@ -109,6 +211,58 @@ impl<'a, C: Costs> VirtualWorld<'a, C> {
             }
         }
     }
+
+    /// Lets happen to the flows what happens before the next event.
+    fn pass_flows(&mut self) {
+        while let Some(sharing) = &mut self.sharing {
+            let times = [
+                (sharing.flows.next_end(), Next::End),
+                (sharing.changes.last().copied(), Next::Change),
+                (sharing.later.peek().map(|Reverse((at, _))| *at), Next::Start),
+            ];
+            let next = times.into_iter().filter_map(|(at, next)| Some((at?, next))).min();
+            let event = self.events.peek().map(|Reverse((at, _))| *at);
+            let soonest = next.map(|(at, _)| at).into_iter().chain(event).min();
+            if sharing.flows.is_changed() && soonest.is_none_or(|at| at > self.now) {
+                sharing.flows.settle(self.now);
+                continue;
+            }
+            let Some((at, next)) = next.filter(|&(at, _)| event.is_none_or(|event| at <= event))
+            else {
+                return;
+            };
+            self.now = self.now.max(at);
+            match next {
+                Next::End => {
+                    let id = sharing.flows.end_next().expect("its end was seen above");
+                    let ends = &self.schedule.schedule().transfers[id.idx()];
+                    let latency = self.costs.link(ends.from, ends.to).latency;
+                    self.sent(id, at, latency);
+                }
+                Next::Change => {
+                    sharing.changes.pop();
+                    if let Some(disturbed) = &self.disturbed {
+                        sharing.flows.stop(|ends| disturbed.trouble.is_stopped(ends, at));
+                    }
+                }
+                Next::Start => {
+                    if let Some(Reverse((start, id))) = sharing.later.pop() {
+                        self.send(id, start);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Why there is no event any more.
+    fn stalled(&self) -> Stalled {
+        let of_fault = self.disturbed.as_ref().and_then(|disturbed| {
+            let Disturbed { trouble, progress, last_end, .. } = &**disturbed;
+            verdict(self.schedule, trouble, progress, *last_end)
+        });
+        let nothing = Stalled::NothingLeft { at: self.now, n_waiting: self.n_waiting };
+        of_fault.map_or(nothing, |verdict| Stalled::Fault(Box::new(verdict)))
+    }
 }
 
 impl<C: Costs> World for VirtualWorld<'_, C> {
@@ -118,16 +272,16 @@ impl<C: Costs> World for VirtualWorld<'_, C> {
         let start = self.now.max(self.ready_at[action.device.idx()]);
         self.started[action.id.idx()] = start;
         self.ledger.start(action.device, action.id)?;
+        if let Some(disturbed) = &mut self.disturbed {
+            disturbed.progress[action.id.idx()] = Progress::Started;
+        }
         match action.op {
-            Op::Compute { .. } | Op::OptimizerStep { .. } => {
-                let cost = self.costs.compute(action.device, action.op);
-                self.end_at(action.id, start + cost);
-            }
+            Op::Compute { .. } | Op::OptimizerStep { .. } => self.compute(action, start),
             Op::Offload { .. } | Op::Prefetch { .. } => {
                 let cost = self.costs.to_host(action.device, action.op);
                 self.end_at(action.id, start + cost);
             }
-            Op::Send(id) => self.send(action, id.idx(), start),
+            Op::Send(id) => self.send(id, start),
             Op::Recv(id) => self.receive(action.id, id.idx(), start),
             Op::Collective(id) => {
                 let schedule = self.schedule;
@@ -141,7 +295,13 @@ impl<C: Costs> World for VirtualWorld<'_, C> {
                     let group = &schedule.schedule().groups[entry.group.idx()];
                     let end = *latest + self.costs.collective(entry.kind, group);
                     self.n_waiting -= members.len();
-                    members.iter().for_each(|&member| self.end_at(member, end));
+                    let dies = |trouble: &Trouble| {
+                        group.iter().any(|&device| trouble.is_dead_after(device, end))
+                    };
+                    // Without one of them nobody's ends.
+                    if !self.disturbed.as_ref().is_some_and(|d| dies(d.trouble)) {
+                        members.iter().for_each(|&member| self.end_at(member, end));
+                    }
                 }
             }
         }
@@ -149,11 +309,17 @@ impl<C: Costs> World for VirtualWorld<'_, C> {
     }
 
     fn next(&mut self) -> Result<Finished, Stalled> {
-        let stalled = Stalled::NothingLeft { at: self.now, n_waiting: self.n_waiting };
-        let Reverse((end, id)) = self.events.pop().ok_or(stalled)?;
+        if self.sharing.is_some() {
+            self.pass_flows();
+        }
+        let Some(Reverse((end, id))) = self.events.pop() else { return Err(self.stalled()) };
         self.now = end;
         let device: DeviceId = self.schedule.device_of(id);
         self.ledger.finish(device, id)?;
+        if let Some(disturbed) = &mut self.disturbed {
+            disturbed.progress[id.idx()] = Progress::Finished;
+            disturbed.last_end = end;
+        }
         Ok(Finished { id, record: Record { start: self.started[id.idx()], end } })
     }
 }

@@ -133,6 +133,48 @@ fn forwards_ahead_of_a_slow_link_hide_its_delay() {
     }
 }
 
+/// Park et al. 2020: with as many mini-batches in flight as stages the pipeline never runs dry,
+/// with one alone it is one device after the other; the first stage keeps `Nm` copies, the last
+/// stage one.
+#[test]
+fn hetpipe_fills_the_pipeline_with_nm_mini_batches() {
+    for (p, m) in [(1, 3), (2, 6), (4, 12), (8, 24)] {
+        for (forward, backward) in TIMES {
+            let run =
+                |wave| run(&schedule(Kind::HetPipe { wave }, p, 1, m), &free(forward, backward));
+            let (trace, peaks) = run(None);
+            let slots = u64::from(m + p - 1);
+            assert_eq!(trace.makespan().0, slots * (forward + backward), "p={p} m={m}");
+            assert!(peaks.into_iter().eq((0..p).map(|i| u64::from(p - i))), "p={p}");
+            let (trace, peaks) = run(Some(1));
+            let alone = u64::from(m * p) * (forward + backward);
+            assert_eq!(trace.makespan().0, alone, "p={p} m={m}");
+            assert!(peaks.into_iter().all(|peak| peak == 1), "p={p}");
+            let (_, peaks) = run(Some(p + 2));
+            assert_eq!(peaks[0], if p == 1 { 1 } else { u64::from(p + 2) }, "p={p}");
+            assert_eq!(peaks.last(), Some(&1), "p={p}");
+        }
+    }
+}
+
+/// Wang et al. 2026: less than two steps of 1F1B, one of forwards and adjoints and one of the rest,
+/// which would keep all `m` micro-batches between them. Exact where all four phases take as long.
+#[test]
+fn janus_is_faster_than_two_coupled_steps_of_1f1b() {
+    let coupled = |p, m, phases: u64| u64::from(m + p - 1) * 2 * phases;
+    for (p, m) in [(1, 3), (2, 4), (4, 4), (4, 8), (4, 16), (8, 16), (8, 32)] {
+        let (trace, peaks) = run(&schedule(Kind::Janus, p, 1, m), &free(1000, 1000));
+        let makespan = trace.makespan().0;
+        assert_eq!(makespan, u64::from(4 * m + 2 * (p - 1)) * 1000, "p={p} m={m}");
+        assert!(p == 1 || makespan < coupled(p, m, 2000), "p={p} m={m}");
+        assert!(peaks.iter().all(|&peak| peak <= u64::from(p + 1)), "p={p} {peaks:?}");
+    }
+    for (forward, backward) in [(1000, 1500), (1000, 2000), (1000, 800)] {
+        let makespan = makespan(&schedule(Kind::Janus, 4, 1, 8), &free(forward, backward));
+        assert!(makespan < coupled(4, 8, forward + backward), "{forward}, {backward}");
+    }
+}
+
 /// A schedule that came as text is checked and simulated like any other.
 #[test]
 fn a_schedule_read_from_text_behaves_as_the_one_it_was_printed_from() {

@@ -1,6 +1,6 @@
 //! Random layouts: pipelines of unlike depth, unlike cuts and unlike shares, for every kind.
 
-use cavalcade_schedule::{Kind, Layout, Pipeline, Stage, Tie, WarmUp};
+use cavalcade_schedule::{Form, Kind, Layout, Pipeline, Stage, Ticks, Tie, WarmUp};
 use cavalcade_units::DeviceId;
 use proptest::prelude::*;
 use proptest::sample::subsequence;
@@ -26,19 +26,17 @@ fn kinds() -> impl Strategy<Value = Kind> {
         2 => prop::sample::select(Kind::ALL.to_vec()),
         1 => (policy, 1u32..6).prop_map(|(policy, most)| Kind::Dapple { policy, most }),
         1 => (1u32..5, 1u32..4).prop_map(|(cut, extra)| Kind::Geo { cut, extra }),
+        1 => (1u32..6).prop_map(|wave| Kind::HetPipe { wave: Some(wave) }),
+        1 => (1u32..5).prop_map(|most| Kind::Solve { most }),
+        1 => (0u32..70, any::<bool>()).prop_map(|(percent, swaps)| Kind::Skip { percent, swaps }),
     ]
 }
 
 /// `layout` changed to the form that `kind` needs.
 fn fitted(kind: Kind, mut layout: Layout, choice: u32) -> Layout {
-    match kind {
-        Kind::GPipe
-        | Kind::OneFOneB
-        | Kind::Dapple { .. }
-        | Kind::Geo { .. }
-        | Kind::ZbH1
-        | Kind::ZbH2 => {}
-        Kind::ZbV => {
+    match kind.form() {
+        Form::Apart => {}
+        Form::Folded => {
             let pipelines = std::mem::take(&mut layout.pipelines);
             for pipeline in pipelines {
                 let mut pipeline = evened(pipeline, &mut layout);
@@ -49,8 +47,9 @@ fn fitted(kind: Kind, mut layout: Layout, choice: u32) -> Layout {
                 layout.pipelines.push(pipeline);
             }
         }
-        Kind::Interleaved => layout.pipelines.iter_mut().for_each(|p| fold(p, choice as usize)),
-        Kind::Chimera => {
+        Form::Alike => cut_alike(&mut layout, choice),
+        Form::Round => layout.pipelines.iter_mut().for_each(|p| fold(p, choice as usize)),
+        Form::Mirrored => {
             let pipelines = std::mem::take(&mut layout.pipelines);
             for pipeline in pipelines {
                 let down = evened(pipeline, &mut layout);
@@ -60,6 +59,25 @@ fn fitted(kind: Kind, mut layout: Layout, choice: u32) -> Layout {
         }
     }
     layout
+}
+
+/// Cuts all pipelines as the first one, each on devices of its own; or, for some choices, the
+/// second stages on one device for all.
+fn cut_alike(layout: &mut Layout, choice: u32) {
+    let model = layout.pipelines[0].stages.clone();
+    layout.n_devices = 0;
+    for pipeline_idx in 0..layout.pipelines.len() {
+        let mut stages = model.clone();
+        for (stage_idx, stage) in stages.iter_mut().enumerate() {
+            let is_shared = pipeline_idx > 0 && stage_idx == 1 && choice.is_multiple_of(3);
+            stage.device = match is_shared {
+                true => layout.pipelines[0].stages[1].device,
+                false => DeviceId(layout.n_devices),
+            };
+            layout.n_devices += u32::from(!is_shared);
+        }
+        layout.pipelines[pipeline_idx].stages = stages;
+    }
 }
 
 /// Puts the stages of `pipeline` on some of its devices, round after round.
@@ -117,5 +135,5 @@ fn layout(n_layers: u32, is_tied: bool, pipelines: Vec<(Vec<u32>, u32)>) -> Layo
     let pipelines = pipelines.into_iter().map(&mut pipeline).collect();
     let is_tied = is_tied && n_layers > 1;
     let ties = is_tied.then(|| Tie { layers: vec![0, n_layers - 1] }).into_iter().collect();
-    Layout { n_layers, n_devices, ties, pipelines }
+    Layout { n_layers, n_devices, ties, pipelines, ticks: Ticks::default() }
 }

@@ -51,15 +51,7 @@ impl FromStr for Bandwidth {
     type Err = ParseQuantityError;
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let rate = KIND.parse(text)?;
-        if rate > 0.0 {
-            Ok(Self(rate))
-        } else {
-            Err(ParseQuantityError {
-                found: text.to_owned(),
-                wanted: KIND.wanted,
-                example: KIND.example,
-            })
-        }
+        if rate > 0.0 { Ok(Self(rate)) } else { Err(KIND.refuse(text)) }
     }
 }
 

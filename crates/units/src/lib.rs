@@ -9,12 +9,14 @@
 
 mod bandwidth;
 mod bytes;
+mod flops;
 mod ids;
 mod nanos;
 mod quantity;
 
 pub use bandwidth::Bandwidth;
 pub use bytes::Bytes;
+pub use flops::FlopRate;
 pub use ids::{
     ChunkId, CollectiveId, DeviceId, GroupId, MicrobatchId, PipelineId, Rank, TransferId,
 };

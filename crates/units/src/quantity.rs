@@ -22,13 +22,15 @@ pub(crate) struct Kind {
 }
 
 impl Kind {
+    /// The error for `text`.
+    pub(crate) fn refuse(&self, text: &str) -> ParseQuantityError {
+        let Self { wanted, example, .. } = *self;
+        ParseQuantityError { found: text.to_owned(), wanted, example }
+    }
+
     /// Parses `text` into a finite, non-negative count of the kind's base unit.
     pub(crate) fn parse(&self, text: &str) -> Result<f64, ParseQuantityError> {
-        let fail = || ParseQuantityError {
-            found: text.to_owned(),
-            wanted: self.wanted,
-            example: self.example,
-        };
+        let fail = || self.refuse(text);
         let text_trimmed = text.trim();
         let split = text_trimmed
             .find(|c: char| c.is_ascii_alphabetic() || c == 'µ')

@@ -157,6 +157,7 @@ impl Config {
             device: file.device.clone(),
             link: file.link.clone(),
             links: file.links.clone(),
+            network: file.network.clone(),
         };
         let cluster = Cluster::try_from(cluster).map_err(|e| fail(key_of(&e), e.to_string()))?;
         if file.pipeline.is_empty() {
@@ -196,6 +197,24 @@ impl Config {
         self.global_batch / self.microbatch
     }
 
+    /// Whether `train` and `verify` can run it: their workers emulate links of pairs alone.
+    ///
+    /// # Errors
+    /// If devices share networks.
+    pub(crate) fn can_be_emulated(&self) -> Result<(), ConfigError> {
+        if !self.cluster.is_shared() {
+            return Ok(());
+        }
+        Err(ConfigError::Value {
+            path: self.path.clone(),
+            key: "network".to_owned(),
+            problem: "devices share networks, which can be simulated but not emulated; a run can \
+                      emulate the links of pairs, [link] and [[links]]: write those instead, or \
+                      remove [[network]]"
+                .to_owned(),
+        })
+    }
+
     /// The text of the resolved configuration: all defaults written out, paths absolute, so that
     /// it means the same wherever it is read.
     pub fn to_toml(&self) -> String {
@@ -211,6 +230,11 @@ impl Config {
 fn key_of(error: &ClusterError) -> &'static str {
     match error {
         ClusterError::Quantity { place, .. } if place.starts_with("device") => "device",
+        ClusterError::NothingToJoin { .. }
+        | ClusterError::UnknownMember { .. }
+        | ClusterError::RepeatedNetwork { .. }
+        | ClusterError::TwoBandwidths { .. } => "network",
+        ClusterError::Quantity { place, .. } if place.starts_with("network") => "network",
         ClusterError::Quantity { .. }
         | ClusterError::UnknownDevice { .. }
         | ClusterError::LinkToItself { .. }
@@ -343,9 +367,29 @@ fn settings(file: &ConfigFile, fail: &Fail) -> Result<Settings, ConfigError> {
     })
 }
 
+/// Why a kind of schedule can be drawn and simulated and not trained with.
+fn not_for_training(kind: Kind) -> Option<String> {
+    let remedy = "use another kind such as 1f1b, or draw this one with `cavalcade schedule`";
+    let why = match kind {
+        _ if !kind.has_flush() => {
+            "updates the weights after every micro-batch, and training here \
+                                   makes one optimizer step of all of a step's micro-batches"
+        }
+        _ if kind.is_second_order() => {
+            "is for objectives that hold gradients by the input, and \
+                                        a language model's loss has none"
+        }
+        _ => return None,
+    };
+    Some(format!("{why}; {remedy}"))
+}
+
 fn plan(file: &ConfigFile, cluster: &Cluster, fail: &Fail) -> Result<PlanConfig, ConfigError> {
     let kind: Kind =
         file.plan.schedule.parse().map_err(|e| fail("plan.schedule", format!("{e}")))?;
+    if let Some(problem) = not_for_training(kind) {
+        return Err(fail("plan.schedule", format!("`{kind}` {problem}")));
+    }
     let recompute = file.plan.recompute == RecomputeWord::All;
     // 0 is how a file says "do not offload": TOML has no null.
     let offload = Some(file.plan.offload).filter(|&ahead| ahead != 0);

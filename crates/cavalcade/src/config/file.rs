@@ -1,6 +1,6 @@
 //! The configuration as it is written.
 
-use cavalcade_cluster::{DeviceFile, LinkFile, PairLinkFile};
+use cavalcade_cluster::{DeviceFile, LinkFile, NetworkFile, PairLinkFile};
 use serde::{Deserialize, Serialize};
 
 /// The whole file. Every key is optional but `[[device]]` and `[[pipeline]]`.
@@ -31,6 +31,8 @@ pub(super) struct ConfigFile {
     pub(super) link: Option<LinkFile>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) links: Vec<PairLinkFile>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) network: Vec<NetworkFile>,
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize)]

@@ -38,7 +38,7 @@ pub fn schedule_text(study: &ScheduleStudy) -> String {
 /// What was found, and when every pass runs. Times are milliseconds.
 pub fn schedule_json(study: &ScheduleStudy) -> Value {
     let schedule = study.schedule().schedule();
-    let ops = passes(study).map(|drawn| {
+    let ops = passes(study.schedule(), study.ticks()).map(|drawn| {
         let path = &schedule.paths[schedule.microbatches[drawn.microbatch.idx()] as usize];
         json!({
             "device": drawn.device.0,
@@ -72,7 +72,6 @@ pub fn schedule_trace(study: &ScheduleStudy) -> Option<Value> {
 
 /// Devices that have no names of their own.
 fn numbered(n_devices: usize) -> Option<Cluster> {
-    let device =
-        |idx| Device { name: format!("device {idx}"), speed: None, memory: None, threads: 1 };
+    let device = |idx| Device::named(format!("device {idx}"));
     Cluster::new((0..n_devices).map(device).collect(), None, &[]).ok()
 }

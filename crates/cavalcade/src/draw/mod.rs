@@ -1,17 +1,18 @@
-//! A studied schedule on paper: one module a form.
+//! A schedule on paper: one module a form.
 
 mod colors;
+mod figure;
 mod listing;
 mod svg;
 
 pub use listing::{schedule_json, schedule_text, schedule_trace};
-pub use svg::schedule_svg;
+pub use svg::{schedule_svg, simulation_svg};
 
-use crate::schedule_study::ScheduleStudy;
-use cavalcade_schedule::{Op, Pass};
+use cavalcade_engine::Trace;
+use cavalcade_schedule::{CheckedSchedule, Op, Pass};
 use cavalcade_units::{ChunkId, DeviceId, MicrobatchId, Nanos};
 
-/// One pass of a device, in the study's ticks.
+/// One pass of a device, in ticks.
 struct Drawn {
     device: DeviceId,
     pass: Pass,
@@ -22,9 +23,8 @@ struct Drawn {
 }
 
 /// All passes, device by device in the order in which they run.
-fn passes(study: &ScheduleStudy) -> impl Iterator<Item = Drawn> {
-    let schedule = study.schedule();
-    study.ticks().iter().filter_map(move |(action, record)| {
+fn passes(schedule: &CheckedSchedule, ticks: &Trace) -> impl Iterator<Item = Drawn> {
+    ticks.iter().filter_map(move |(action, record)| {
         let device = schedule.device_of(action);
         match schedule.op_on(device, action) {
             Op::Compute { pass, chunk, microbatch } => {

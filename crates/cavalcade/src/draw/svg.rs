@@ -1,4 +1,4 @@
-//! A studied schedule as a drawing: a row a device, time from left to right.
+//! A schedule as a drawing: a row a device, time from left to right.
 //!
 //! ```text
 //! 1f1b                                        idle   stash
@@ -13,8 +13,10 @@
 //! width of a text but the space that is kept for it.
 
 use super::colors::{self, ARROW, FAINT, IDLE, INK, RULE};
-use super::{Drawn, passes, percent, short, span, unit};
+use super::figure::Figure;
+use super::{Drawn, passes, percent, short, unit};
 use crate::schedule_study::{ScheduleStudy, StudyError};
+use crate::simulation::Simulation;
 use cavalcade_schedule::{Op, Pass};
 use cavalcade_units::{ChunkId, DeviceId, Nanos};
 use std::collections::{BTreeSet, HashMap};
@@ -24,12 +26,16 @@ use std::fmt::Write;
 const PASSES_MAX: u64 = 20_000;
 const LEFT: f64 = 84.0;
 const RIGHT: f64 = 116.0;
+/// From the end of the rows to that of the last column.
+const BESIDE: f64 = 104.0;
 const TOP: f64 = 84.0;
 const ROW: f64 = 28.0;
 const PITCH: f64 = 44.0;
 
 struct Picture<'a> {
-    study: &'a ScheduleStudy,
+    figure: &'a Figure<'a>,
+    /// Where time begins: room for the names.
+    left: f64,
     /// Pixels a tick.
     scale: f64,
     /// By chunk: its place among the chunks of its device, and how many there are.
@@ -37,56 +43,75 @@ struct Picture<'a> {
     body: String,
 }
 
+/// The passes that take time: an update may take none.
+fn boxes(figure: &Figure<'_>) -> impl Iterator<Item = Drawn> {
+    passes(figure.schedule, figure.ticks).filter(|drawn| drawn.end > drawn.start)
+}
+
 /// Draws the schedule.
 ///
 /// # Errors
 /// If it has too many passes for a drawing.
 pub fn schedule_svg(study: &ScheduleStudy) -> Result<String, StudyError> {
-    let n_passes = passes(study).count() as u64;
+    drawing(&Figure::of_study(study))
+}
+
+/// Draws the step that was simulated: the devices that have work.
+///
+/// # Errors
+/// If it has too many passes for a drawing.
+pub fn simulation_svg(simulation: &Simulation) -> Result<String, StudyError> {
+    drawing(&Figure::of_simulation(simulation))
+}
+
+fn drawing(figure: &Figure<'_>) -> Result<String, StudyError> {
+    let n_passes = boxes(figure).count() as u64;
     if n_passes > PASSES_MAX {
         let what = "passes in a drawing";
         return Err(StudyError::TooLarge { what, found: n_passes, most: PASSES_MAX });
     }
-    let mut picture = Picture::new(study);
+    let mut picture = Picture::new(figure);
     picture.head();
     picture.rows();
     picture.transfers();
-    passes(study).for_each(|drawn| picture.pass(&drawn));
+    boxes(figure).for_each(|drawn| picture.pass(&drawn));
     picture.axis();
     let width = picture.legend();
     Ok(picture.framed(width))
 }
 
 impl<'a> Picture<'a> {
-    fn new(study: &'a ScheduleStudy) -> Self {
-        let span = study.ticks().makespan().0.max(1) as f64;
-        let shortest = passes(study).map(|drawn| (drawn.end - drawn.start).0);
-        let shortest = shortest.filter(|&ticks| ticks > 0).min().unwrap_or(1) as f64;
+    fn new(figure: &'a Figure<'a>) -> Self {
+        let span = figure.ticks.makespan().0.max(1) as f64;
+        let shortest = boxes(figure).map(|drawn| (drawn.end - drawn.start).0).min();
+        let shortest = shortest.unwrap_or(1) as f64;
         // The shortest pass has room for its number, if that makes no giant of the whole.
         let width = (span / shortest * 20.0).clamp(560.0, 2400.0);
-        let schedule = study.schedule().schedule();
+        let schedule = figure.schedule.schedule();
         let mut places = HashMap::new();
         for device_idx in 0..schedule.programs.len() {
             let chunks: Vec<ChunkId> = schedule.chunks_on(DeviceId::from_idx(device_idx)).collect();
             places.extend(chunks.iter().enumerate().map(|(i, &c)| (c, (i, chunks.len()))));
         }
-        Self { study, scale: width / span, places, body: String::new() }
+        let longest = figure.rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0);
+        let left = LEFT.max(20.0 + 7.0 * longest as f64);
+        Self { figure, left, scale: width / span, places, body: String::new() }
     }
 
     fn x(&self, ticks: Nanos) -> f64 {
-        LEFT + ticks.0 as f64 * self.scale
+        self.left + ticks.0 as f64 * self.scale
     }
 
     fn y(&self, device: DeviceId) -> f64 {
-        TOP + f64::from(device.0) * PITCH
+        TOP + self.figure.row_of.get(&device).map_or(0.0, |&row| row as f64) * PITCH
     }
 
     fn right(&self) -> f64 {
-        self.x(self.study.ticks().makespan())
+        self.x(self.figure.ticks.makespan())
     }
 
     fn bottom(&self) -> f64 {
-        TOP + self.study.schedule().n_devices() as f64 * PITCH - (PITCH - ROW)
+        TOP + self.figure.rows.len() as f64 * PITCH - (PITCH - ROW)
     }
 
     fn put(&mut self, element: std::fmt::Arguments<'_>) {
@@ -100,45 +125,34 @@ impl<'a> Picture<'a> {
     }
 
     fn head(&mut self) {
-        let schedule = self.study.schedule().schedule();
-        let n_stages = schedule.paths.first().map_or(0, Vec::len);
-        let title = schedule.name.clone();
-        let facts = format!(
-            "{} devices, {n_stages} stages, {} micro-batches  ·  step {}  ·  bubble {}",
-            schedule.programs.len(),
-            schedule.microbatches.len(),
-            span(self.study.makespan_ms()),
-            percent(self.study.bubble_fraction()),
-        );
-        self.text((LEFT, 30.0), "title", &title);
-        self.text((LEFT, 50.0), "facts", &facts);
+        let title = self.figure.schedule.schedule().name.clone();
+        self.text((self.left, 30.0), "title", &title);
+        self.text((self.left, 50.0), "facts", &self.figure.facts());
         let right = self.right();
         self.text((right + 58.0, TOP - 10.0), "faint end", "idle");
-        self.text((right + 104.0, TOP - 10.0), "faint end", "stash");
+        self.text((right + BESIDE, TOP - 10.0), "faint end", self.figure.column);
     }
 
     fn rows(&mut self) {
-        let peaks = self.study.peak_stash();
-        let width = self.right() - LEFT;
-        for (device_idx, peak) in peaks.into_iter().enumerate() {
-            let device = DeviceId::from_idx(device_idx);
-            let (y, middle) = (self.y(device), self.y(device) + ROW / 2.0 + 4.5);
+        let (left, right) = (self.left, self.right());
+        let width = right - left;
+        for (idx, row) in self.figure.rows.iter().enumerate() {
+            let y = TOP + idx as f64 * PITCH;
+            let middle = y + ROW / 2.0 + 4.5;
             self.put(format_args!(
-                r#"<rect x="{LEFT}" y="{y:.1}" width="{width:.1}" height="{ROW}" class="idle"/>"#
+                r#"<rect x="{left}" y="{y:.1}" width="{width:.1}" height="{ROW}" class="idle"/>"#
             ));
-            let idle = percent(self.study.idle_fraction(device));
-            let right = self.right();
-            self.text((LEFT - 12.0, middle), "label end", &format!("device {device_idx}"));
-            self.text((right + 58.0, middle), "label end", &idle);
-            self.text((right + 104.0, middle), "label end", &short(peak));
+            self.text((left - 12.0, middle), "label end", &row.name);
+            self.text((right + 58.0, middle), "label end", &percent(row.idle));
+            self.text((right + BESIDE, middle), "label end", &row.beside);
         }
     }
 
     /// An arrow from where a value leaves to where it has arrived; under the boxes, so that one
     /// which passes over other devices does not cover them.
     fn transfers(&mut self) {
-        let schedule = self.study.schedule();
-        let sends = self.study.ticks().iter().filter_map(|(action, record)| {
+        let schedule = self.figure.schedule;
+        let sends = self.figure.ticks.iter().filter_map(|(action, record)| {
             let device = schedule.device_of(action);
             match schedule.op_on(device, action) {
                 Op::Send(id) => Some((id, record.start)),
@@ -147,11 +161,12 @@ impl<'a> Picture<'a> {
         });
         let sends: Vec<_> = sends.collect();
         // Where arrows would stand closer than their heads are wide, they are hairs.
-        let room = (self.right() - LEFT) * schedule.n_devices() as f64 / sends.len().max(1) as f64;
+        let room =
+            (self.right() - self.left) * schedule.n_devices() as f64 / sends.len().max(1) as f64;
         let class = if room < 14.0 { "hair" } else { "arrow" };
         for (id, leaves) in sends {
             let transfer = &schedule.schedule().transfers[id.idx()];
-            let Some(arrived) = self.study.ticks().get(schedule.ends(id).1) else { continue };
+            let Some(arrived) = self.figure.ticks.get(schedule.ends(id).1) else { continue };
             let goes_down = transfer.to > transfer.from;
             let (from, to) = (self.y(transfer.from), self.y(transfer.to));
             let (from, to) = if goes_down { (from + ROW, to) } else { (from, to + ROW) };
@@ -175,7 +190,7 @@ impl<'a> Picture<'a> {
             r#"<rect x="{x:.2}" y="{y:.1}" width="{w:.2}" height="{ROW}" rx="2" fill="{fill}"/>"#
         ));
         // All of a picture's numbers have the same room, so that none is left out for its length.
-        let n_digits = self.study.schedule().schedule().microbatches.len().to_string().len();
+        let n_digits = self.figure.schedule.schedule().microbatches.len().to_string().len();
         if width >= 7.0 * n_digits as f64 + 2.0 {
             let number = drawn.microbatch;
             let (x, y) = (x + w / 2.0, y + ROW / 2.0 + 4.0);
@@ -186,37 +201,37 @@ impl<'a> Picture<'a> {
     }
 
     fn axis(&mut self) {
-        let makespan = self.study.makespan_ms();
+        let makespan = self.figure.step_ms;
         let (unit, factor) = unit(makespan);
         let whole = makespan * factor;
-        let step = nice_step(whole / ((self.right() - LEFT) / 90.0));
-        let (right, y) = (self.right(), self.bottom() + 12.0);
+        let step = nice_step(whole / ((self.right() - self.left) / 90.0));
+        let (left, right, y) = (self.left, self.right(), self.bottom() + 12.0);
         self.put(format_args!(
-            r#"<line x1="{LEFT}" y1="{y:.1}" x2="{right:.1}" y2="{y:.1}" stroke="{RULE}"/>"#
+            r#"<line x1="{left}" y1="{y:.1}" x2="{right:.1}" y2="{y:.1}" stroke="{RULE}"/>"#
         ));
         let n_ticks = if step > 0.0 { (whole / step + 1e-9) as usize } else { 0 };
         for tick in 0..=n_ticks {
             let value = tick as f64 * step;
-            let x = LEFT + if whole > 0.0 { value / whole * (right - LEFT) } else { 0.0 };
+            let x = left + if whole > 0.0 { value / whole * (right - left) } else { 0.0 };
             let end = y + 5.0;
             self.put(format_args!(
                 r#"<line x1="{x:.1}" y1="{y:.1}" x2="{x:.1}" y2="{end:.1}" stroke="{RULE}"/>"#
             ));
             self.text((x, y + 18.0), "faint middle", &short(value));
         }
-        self.text((LEFT - 12.0, y + 18.0), "faint end", &format!("time, {unit}"));
+        self.text((self.left - 12.0, y + 18.0), "faint end", &format!("time, {unit}"));
     }
 
     /// Swatches and what they mean; returns the width that they need.
     fn legend(&mut self) -> f64 {
         let n_chunks = self.places.values().map(|&(_, n)| n).max().unwrap_or(1);
-        let (mut x, y) = (LEFT, self.bottom() + 52.0);
-        let by = match self.study.schedule().schedule().paths.len() {
+        let (mut x, y) = (self.left, self.bottom() + 52.0);
+        let by = match self.figure.schedule.schedule().paths.len() {
             _ if n_chunks == 1 => "",
             0 | 1 => ", by chunk of the device",
             _ => ", by pipeline",
         };
-        let used: BTreeSet<Pass> = passes(self.study).map(|drawn| drawn.pass).collect();
+        let used: BTreeSet<Pass> = boxes(self.figure).map(|drawn| drawn.pass).collect();
         for pass in Pass::ALL.into_iter().filter(|pass| used.contains(pass)) {
             for idx in 0..n_chunks.min(12) {
                 let (fill, _) = colors::of(pass, idx, n_chunks);
@@ -245,7 +260,7 @@ impl<'a> Picture<'a> {
     fn framed(self, legend_width: f64) -> String {
         let width = (self.right() + RIGHT).max(legend_width).ceil();
         let height = (self.bottom() + 86.0).ceil();
-        let title = escaped(&self.study.schedule().schedule().name);
+        let title = escaped(&self.figure.schedule.schedule().name);
         format!(
             r##"<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}"
  viewBox="0 0 {width} {height}" font-family="Helvetica, Arial, sans-serif">
@@ -295,6 +310,7 @@ mod tests {
     use crate::schedule_study::{ScheduleSize, ScheduleStudy, StageTimes};
     use cavalcade_schedule::Kind;
     use cavalcade_units::Nanos;
+    use std::collections::BTreeSet;
 
     fn study(kind: Kind, microbatches: u64) -> ScheduleStudy {
         let size = ScheduleSize { stages: 2, microbatches, chunks: 2 };
@@ -313,8 +329,10 @@ mod tests {
         for kind in Kind::ALL {
             let study = study(kind, 6);
             let svg = schedule_svg(&study).unwrap();
-            let n_passes = super::passes(&study).count();
-            assert_eq!(svg.matches("rx=\"2\" fill").count(), n_passes + swatches(kind), "{kind}");
+            let figure = super::Figure::of_study(&study);
+            let n_passes = super::boxes(&figure).count();
+            let swatches = swatches(kind, &figure);
+            assert_eq!(svg.matches("rx=\"2\" fill").count(), n_passes + swatches, "{kind}");
             assert_eq!(svg.matches("class=\"number\"").count(), n_passes, "{kind}");
             // The last one is the legend's.
             let n_arrows = svg.matches("class=\"arrow\"").count() - 1;
@@ -322,9 +340,9 @@ mod tests {
         }
     }
 
-    fn swatches(kind: Kind) -> usize {
-        let n_passes = if kind.splits_backward() { 3 } else { 2 };
-        let has_two = matches!(kind, Kind::Interleaved | Kind::Chimera | Kind::ZbV);
+    fn swatches(kind: Kind, figure: &super::Figure<'_>) -> usize {
+        let n_passes = super::boxes(figure).map(|drawn| drawn.pass).collect::<BTreeSet<_>>().len();
+        let has_two = kind.shares_devices();
         if has_two { 2 * n_passes } else { n_passes }
     }
 

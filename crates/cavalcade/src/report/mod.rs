@@ -2,10 +2,12 @@
 
 mod chrome_trace;
 mod metrics;
+mod simulated;
 mod summary;
 mod timeline;
 
 pub use chrome_trace::chrome_trace;
 pub use metrics::StepMetrics;
+pub use simulated::simulation_json;
 pub use summary::{RankSummary, Summary};
 pub use timeline::timeline;

@@ -5,6 +5,7 @@ mod input;
 mod probe;
 mod progress;
 mod schedule;
+mod simulate;
 mod train;
 mod verify;
 mod worker;
@@ -20,6 +21,7 @@ pub(crate) fn run(command: Command) -> Result<u8> {
         Command::Generate(arguments) => generate::run(&arguments),
         Command::Probe(arguments) => probe::run(&arguments),
         Command::Schedule(arguments) => schedule::run(&arguments),
+        Command::Simulate(arguments) => simulate::run(&arguments),
         Command::Worker(arguments) => worker::run(&arguments.config),
     }
 }

@@ -1,11 +1,12 @@
 //! `cavalcade schedule`: one schedule by itself, or all of them side by side.
 
 use crate::arguments::{Schedule, ScheduleFormat};
+use crate::times::span;
 use crate::{exit, output};
 use anyhow::{Context, Result, anyhow, bail};
 use cavalcade::{
-    Kind, Nanos, ScheduleSize, ScheduleStudy, StageTimes, StudyError, compared_kinds,
-    schedule_json, schedule_svg, schedule_text, schedule_trace,
+    Kind, ScheduleSize, ScheduleStudy, StageTimes, StudyError, compared_kinds, schedule_json,
+    schedule_svg, schedule_text, schedule_trace,
 };
 use serde_json::{Value, json};
 
@@ -143,35 +144,5 @@ fn entry((kind, figures): &Compared) -> Value {
             "messages": figures.n_messages,
         }),
         Err(error) => json!({ "kind": kind.to_string(), "error": error.to_string() }),
-    }
-}
-
-/// A time as people write it: a number is milliseconds.
-fn span(flag: &str, text: &str) -> Result<Nanos> {
-    let with_unit = match text.trim().parse::<f64>() {
-        Ok(_) => format!("{text} ms"),
-        Err(_) => text.to_owned(),
-    };
-    with_unit
-        .parse()
-        .map_err(|_| anyhow!("{flag}: `{text}` is no time; write `1.5`, in ms, or `800us`"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::span;
-    use cavalcade::Nanos;
-
-    #[test]
-    fn a_time_without_a_unit_is_milliseconds() {
-        for (text, expected) in
-            [("1.5", 1_500_000), ("0", 0), ("800us", 800_000), ("2 s", 2_000_000_000)]
-        {
-            assert_eq!(span("--link", text).unwrap(), Nanos(expected), "{text}");
-        }
-        for text in ["", "fast", "-1", "nan", "inf", "1 parsec"] {
-            let error = span("--link", text).unwrap_err().to_string();
-            assert!(error.starts_with("--link: `"), "{error}");
-        }
     }
 }

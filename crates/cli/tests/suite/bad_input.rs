@@ -48,15 +48,15 @@ fn unknown_keys() {
     check(
         motley().set("device.1.sped", 3),
         expect![[r#"
-        2: error: c.toml:11: unknown field `sped`, expected one of `name`, `speed`,
-        `memory`, `threads`"#]],
+            2: error: c.toml:11: unknown field `sped`, expected one of `name`, `speed`,
+            `memory`, `threads`, `flops`, `efficiency`, `node`, `site`"#]],
     );
     check(
         motley().set("modle.width", 3),
         expect![[r#"
-        2: error: c.toml:21: unknown field `modle`, expected one of `seed`, `profile`,
-        `model`, `data`, `train`, `optimizer`, `plan`, `launch`, `pipeline`, `device`,
-        `link`, `links`"#]],
+            2: error: c.toml:21: unknown field `modle`, expected one of `seed`, `profile`,
+            `model`, `data`, `train`, `optimizer`, `plan`, `launch`, `pipeline`, `device`,
+            `link`, `links`, `network`"#]],
     );
 }
 

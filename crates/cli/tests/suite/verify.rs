@@ -2,6 +2,7 @@
 
 use crate::process::{Ended, run, workers};
 use crate::support::{Configuration, Room};
+use toml::{Table, Value};
 
 fn verify(configuration: &Configuration, more: &str) -> Ended {
     let room = Room::new(configuration);
@@ -53,6 +54,36 @@ fn split_and_recomputed_passes_equal_one_process() {
         recomputed.set("plan.split_backward", true).set("plan.offload", 1),
     ] {
         assert_eq!(verify(&configuration, "").ok().last_json()["passed"], true);
+    }
+}
+
+/// One model over four processes, in the way that each kind of schedule wants its stages to lie.
+#[test]
+fn every_schedule_with_a_flush_equals_one_process() {
+    let there = ["a", "b", "c", "d"];
+    let back = there.into_iter().rev();
+    let folded: Vec<&str> = there.into_iter().chain(back.clone()).collect();
+    let pipelines = |rows: &[Vec<&str>]| {
+        let row = |row: &Vec<&str>| Table::from_iter([("devices".to_owned(), row.clone().into())]);
+        Value::Array(rows.iter().map(|names| Value::Table(row(names))).collect())
+    };
+    let apart = pipelines(&[there.to_vec()]);
+    let layouts = [
+        ("gpipe 1f1b 1f1b:a2 1f1b:b geo:2+2 zb-h1 zb-h2 solve solve:6", &apart),
+        ("interleaved", &pipelines(&[there.repeat(2)])),
+        ("zb-v v-half v-min dualpipe-v", &pipelines(&[folded])),
+        ("chimera", &pipelines(&[there.to_vec(), back.collect()])),
+    ];
+    for (kinds, pipelines) in layouts {
+        for kind in kinds.split(' ') {
+            let configuration = Configuration::new(&[&there])
+                .set("model.layers", 6)
+                .set("train.microbatch", 1)
+                .set("pipeline", pipelines.clone())
+                .set("plan.schedule", kind);
+            let result = verify(&configuration, "").ok().last_json();
+            assert_eq!(result["passed"], true, "{kind}: {result}");
+        }
     }
 }
 

@@ -40,6 +40,6 @@ pub(crate) fn profile(model: &Model, sizes: &[Sizes]) -> Profile {
 
 /// Devices as fast as the measured host.
 pub(crate) fn cluster(n_devices: u32) -> Cluster {
-    let device = |idx| Device { name: format!("d{idx}"), speed: None, memory: None, threads: 1 };
+    let device = |idx| Device::named(format!("d{idx}"));
     Cluster::new((0..n_devices).map(device).collect(), None, &[]).expect("it is legal")
 }

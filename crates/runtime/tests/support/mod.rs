@@ -7,7 +7,7 @@ use cavalcade_model::{GptConfig, Model};
 use cavalcade_plan::{Pipeline, Plan, Stage};
 use cavalcade_profile::{ClockMeter, LayerProfile, LinkProfile, Meter, ParamBytes, Profile};
 use cavalcade_runtime::{Job, LearningRate, OptimizerSettings, Settings, Values};
-use cavalcade_schedule::{Kind, Options, check};
+use cavalcade_schedule::{Form, Kind, Options, check};
 use cavalcade_units::{Bandwidth, Bytes, DeviceId, Nanos};
 use std::sync::Arc;
 
@@ -56,8 +56,9 @@ impl Case {
         let plan =
             Plan::new(pipelines, 2, self.kind, model.n_layers(), n_devices).expect("it is legal");
         let options = Options { clip_gradients: self.clip_norm.is_some(), ..self.options.clone() };
-        let schedule = lower(&plan, &model, n_devices, &options);
-        let costs = OpCosts::new(&schedule, &model, &profile(&model), &cluster(n_devices));
+        let (profile, cluster) = (profile(&model), cluster(n_devices));
+        let schedule = lower(&plan, &model, &profile, &cluster, &options);
+        let costs = OpCosts::new(&schedule, &model, &profile, &cluster);
         Job {
             settings: Settings {
                 seed: self.seed,
@@ -82,23 +83,24 @@ impl Case {
 }
 
 impl Case {
-    /// Every stage on a device of its own; interleaved, on two devices in turn; for Chimera, every
-    /// other pipeline on the devices of the one before it, in the opposite order.
+    /// Every stage on a device of its own; interleaved, on two devices in turn; folded, there and
+    /// back; for Chimera, every other pipeline on the devices of the one before it, in the opposite
+    /// order.
     fn pipelines(&self, n_layers: u32) -> (Vec<Pipeline>, usize) {
         let mut first = 0;
         let mut pipelines = Vec::new();
         for (idx, (cuts, microbatches)) in self.pipelines.iter().enumerate() {
             let bounds = [vec![0], cuts.clone(), vec![n_layers]].concat();
             let n_stages = bounds.len() as u32 - 1;
-            let is_up = self.kind == Kind::Chimera && idx % 2 == 1;
+            let is_up = self.kind.form() == Form::Mirrored && idx % 2 == 1;
             if is_up {
                 first -= n_stages;
             }
-            let device = |stage: u32| match self.kind {
-                Kind::Interleaved => first + stage % 2,
-                Kind::ZbV => first + stage.min(n_stages - 1 - stage),
-                _ if is_up => first + n_stages - 1 - stage,
-                _ => first + stage,
+            let device = |stage: u32| match self.kind.form() {
+                Form::Round => first + stage % 2,
+                Form::Folded => first + stage.min(n_stages - 1 - stage),
+                Form::Mirrored if is_up => first + n_stages - 1 - stage,
+                Form::Mirrored | Form::Apart | Form::Alike => first + stage,
             };
             let pairs = bounds.windows(2).zip(0..);
             let stages =
@@ -116,7 +118,7 @@ fn tokens() -> TokenSet {
 }
 
 fn cluster(n_devices: usize) -> Cluster {
-    let device = |idx| Device { name: format!("d{idx}"), speed: None, memory: None, threads: 1 };
+    let device = |idx| Device::named(format!("d{idx}"));
     Cluster::new((0..n_devices).map(device).collect(), None, &[]).expect("it is legal")
 }
 

@@ -92,6 +92,17 @@ pub enum CheckError {
         /// How many may be lacking.
         bound: u32,
     },
+    /// Without a flush, gradients of two micro-batches in one update, or an update without any.
+    #[error(
+        "{place} comes while the gradients of {found} wait for their update; without a flush every \
+         micro-batch's gradients are used by its own update, before those of the next are made"
+    )]
+    MixedGradients {
+        /// Device and op.
+        place: String,
+        /// Whose gradients there are: `micro-batch 3`, or `no micro-batch`.
+        found: String,
+    },
     /// A path with detours begins or ends elsewhere, visits a layer twice, or skips too many.
     #[error("path {path}: {problem}")]
     Detour {

@@ -1,4 +1,5 @@
-//! Without a flush: no forward uses weights that lack more updates than the schedule allows.
+//! Without a flush: no forward uses weights that lack more updates than the schedule allows, and
+//! no update uses gradients but those of its own micro-batch.
 //!
 //! HetPipe's rule (Park et al., USENIX ATC 2020): with local staleness `s`, micro-batch `p` of a
 //! pipeline sees the updates of all up to `p - (s + 1)`.
@@ -7,22 +8,36 @@ use super::error::{CheckError, place};
 use crate::op::{Op, Pass};
 use crate::tables::Schedule;
 use cavalcade_units::{ChunkId, DeviceId, MicrobatchId};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 pub(super) fn check(schedule: &Schedule) -> Result<(), CheckError> {
     let Some(bound) = schedule.staleness else { return Ok(()) };
     let before = due_before(schedule, bound as usize);
     for (device_idx, program) in schedule.programs.iter().enumerate() {
         let mut updated: HashSet<(ChunkId, MicrobatchId)> = HashSet::new();
+        // By chunk, the micro-batch whose gradients wait.
+        let mut waiting: HashMap<ChunkId, MicrobatchId> = HashMap::new();
         for (op_idx, &op) in program.iter().enumerate() {
             let Op::Compute { pass, chunk, microbatch } = op else { continue };
+            let place = || place(DeviceId::from_idx(device_idx), op_idx, op);
+            let found = match pass {
+                Pass::Update => Some(waiting.remove(&chunk)).filter(|&own| own != Some(microbatch)),
+                Pass::Backward | Pass::BackwardWeight | Pass::DoubleBackward => {
+                    let other = waiting.insert(chunk, microbatch);
+                    other.filter(|&other| other != microbatch).map(Some)
+                }
+                _ => None,
+            };
+            if let Some(found) = found {
+                let found = found.map_or("no micro-batch".into(), |m| format!("micro-batch {m}"));
+                return Err(CheckError::MixedGradients { place: place(), found });
+            }
             if pass == Pass::Update {
                 updated.insert((chunk, microbatch));
             }
             let due = before[microbatch.idx()].filter(|_| pass == Pass::Forward);
             if let Some(missing) = due.filter(|&due| !updated.contains(&(chunk, due))) {
-                let place = place(DeviceId::from_idx(device_idx), op_idx, op);
-                return Err(CheckError::Stale { place, missing: missing.0, bound });
+                return Err(CheckError::Stale { place: place(), missing: missing.0, bound });
             }
         }
     }

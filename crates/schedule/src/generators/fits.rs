@@ -1,6 +1,6 @@
 //! Whether a layout has the form that a kind of schedule needs.
 
-use super::Kind;
+use super::{Form, Kind};
 use crate::order::{Pipeline, Stage};
 use cavalcade_units::DeviceId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -72,6 +72,18 @@ pub enum LayoutError {
         /// Its device.
         device: DeviceId,
     },
+    /// Pipelines that share their devices are cut differently.
+    #[error(
+        "stage {stage} of pipeline {pipeline} is unlike that of pipeline 0; the pipelines of a \
+         schedule that skips are cut at the same layers, so that any of them can serve the \
+         micro-batches of the others"
+    )]
+    UnlikeCuts {
+        /// The pipeline.
+        pipeline: usize,
+        /// The stage.
+        stage: usize,
+    },
     /// A pipeline without one in the other direction.
     #[error(
         "chimera runs pipelines in pairs, one in each direction over the same devices; there are \
@@ -110,31 +122,27 @@ pub fn fits(kind: Kind, pipelines: &[Pipeline]) -> Result<(), LayoutError> {
     if let Some(pipeline) = pipelines.iter().position(is_empty) {
         return Err(LayoutError::Empty { pipeline });
     }
-    match kind {
-        Kind::GPipe
-        | Kind::OneFOneB
-        | Kind::Dapple { .. }
-        | Kind::Geo { .. }
-        | Kind::ZbH1
-        | Kind::ZbH2 => {
+    match kind.form() {
+        Form::Apart => {
             let stages = pipelines.iter().map(|p| &p.stages[..]).enumerate();
             distinct(stages)
         }
-        Kind::Interleaved => {
+        Form::Round => {
             let mut rounds = Vec::new();
             for (idx, pipeline) in pipelines.iter().enumerate() {
                 rounds.push((idx, round(idx, &pipeline.stages)?));
             }
             distinct(rounds.into_iter())
         }
-        Kind::ZbV => {
+        Form::Folded => {
             let mut halves = Vec::new();
             for (idx, pipeline) in pipelines.iter().enumerate() {
                 halves.push((idx, half(idx, &pipeline.stages)?));
             }
             distinct(halves.into_iter())
         }
-        Kind::Chimera => {
+        Form::Alike => alike(pipelines),
+        Form::Mirrored => {
             for (idx, pair) in pipelines.chunks(2).enumerate() {
                 mirrored(2 * idx, pair, pipelines.len())?;
             }
@@ -151,6 +159,26 @@ fn distinct<'a>(stages: impl Iterator<Item = (usize, &'a [Stage])>) -> Result<()
         for (stage_idx, stage) in stages.iter().enumerate() {
             let second = (pipeline_idx, stage_idx);
             if let Some(first) = uses.insert(stage.device, second) {
+                return Err(LayoutError::DeviceTwice { device: stage.device, first, second });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// All pipelines are cut alike, and every device serves the same stage of all of them.
+fn alike(pipelines: &[Pipeline]) -> Result<(), LayoutError> {
+    let mut uses = BTreeMap::new();
+    for (pipeline_idx, pipeline) in pipelines.iter().enumerate() {
+        let model = &pipelines[0].stages;
+        for (stage_idx, stage) in pipeline.stages.iter().enumerate() {
+            let is_alike = model.get(stage_idx).is_some_and(|first| first.layers == stage.layers);
+            if !is_alike || pipeline.stages.len() != model.len() {
+                return Err(LayoutError::UnlikeCuts { pipeline: pipeline_idx, stage: stage_idx });
+            }
+            let second = (pipeline_idx, stage_idx);
+            let first = *uses.entry(stage.device).or_insert(second);
+            if first.1 != stage_idx {
                 return Err(LayoutError::DeviceTwice { device: stage.device, first, second });
             }
         }

@@ -48,14 +48,24 @@ pub(super) fn warm_up(kind: Kind, stage_idx: u32, n_stages: u32, n_microbatches:
 
 pub(super) fn order(kind: Kind, layout: &Layout) -> ComputeOrder {
     ComputeOrder::by_stage(kind.to_string(), layout, |stage_idx, n_stages, n_microbatches| {
-        let ahead = warm_up(kind, stage_idx, n_stages, n_microbatches) - 1;
-        let mut passes: Vec<_> = (0..ahead).map(|m| (Pass::Forward, m)).collect();
-        for m in 0..n_microbatches {
-            if ahead + m < n_microbatches {
-                passes.push((Pass::Forward, ahead + m));
-            }
-            passes.push((Pass::Backward, m));
-        }
-        passes
+        passes(kind, stage_idx, n_stages, n_microbatches)
     })
+}
+
+/// The passes of one stage.
+pub(super) fn passes(
+    kind: Kind,
+    stage_idx: u32,
+    n_stages: u32,
+    n_microbatches: u32,
+) -> Vec<(Pass, u32)> {
+    let ahead = warm_up(kind, stage_idx, n_stages, n_microbatches) - 1;
+    let mut passes: Vec<_> = (0..ahead).map(|m| (Pass::Forward, m)).collect();
+    for m in 0..n_microbatches {
+        if ahead + m < n_microbatches {
+            passes.push((Pass::Forward, ahead + m));
+        }
+        passes.push((Pass::Backward, m));
+    }
+    passes
 }

@@ -17,8 +17,8 @@
 //! | `zb-h1` | `p - i` | `i` | `p` | `(p - 1)(F + Bi - W)` |
 //! | `zb-h2` | `2 (p - i) - 1` | `2 i` | `2 p - 1` | `(p - 1)(F + Bi - 2 W)` |
 //!
-//! Idle time, exact for `F = Bi = W`, is that of a device between its first pass and its last: the
-//! next step may begin on the first devices while the last ones still compute.
+//! Idle time, exact where `W` is no longer than `F`, is that of a device between its first pass and
+//! its last: the next step may begin on the first devices while the last ones still compute.
 
 use crate::generators::Kind;
 use crate::op::Pass;

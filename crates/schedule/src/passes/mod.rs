@@ -40,6 +40,8 @@ pub struct Options {
     /// Whether recomputed chunks keep their inputs on the host, and how many passes before its
     /// use each is fetched.
     pub offload: Option<u32>,
+    /// How many more copies of the whole there are: see [`Schedule::copies`].
+    pub copies: u32,
 }
 
 /// Runs all passes over `order`.
@@ -57,6 +59,7 @@ pub fn build(mut order: ComputeOrder, options: &Options) -> Schedule {
         staleness: order.staleness,
         detours: order.detours,
         second_order: order.second_order,
+        copies: options.copies,
         ties: order.ties,
         chunks: order.chunks,
         paths: order.paths,

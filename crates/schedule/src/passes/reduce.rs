@@ -1,4 +1,5 @@
-//! Sums the gradients of every part of the parameters that more than one device holds.
+//! Sums the gradients of every part of the parameters that more than one chunk holds, here or in
+//! symmetric copies of the schedule.
 //!
 //! Sums run on lanes of their own and begin when a part's last share is in. Backwards come to the
 //! last layers first, so their sums stand first in the list and overlap with the backwards of the

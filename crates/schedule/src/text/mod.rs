@@ -8,6 +8,7 @@
 //! staleness 3                  no flush: forwards may lack the last 3 updates of their path
 //! detours 2                    paths may reorder layers and leave out up to 2
 //! second-order                 the objective holds gradients by the input
+//! copies 7                     seven more of all this run alike on devices of their own
 //! chunk d0 0..2                device, layers; numbered from 0 in order of their lines
 //! chunk d1 2..4 recompute      runs its forward again before its backward
 //! path 0 1                     chunks, first layer to last
@@ -36,7 +37,7 @@ const VERSION: u32 = 1;
 
 #[cfg(test)]
 mod tests {
-    use crate::{Kind, Layout, Options, Pipeline, Schedule, Stage, Tie, build, generate};
+    use crate::{Kind, Layout, Options, Pipeline, Schedule, Stage, Ticks, Tie, build, generate};
     use cavalcade_units::DeviceId;
 
     fn schedule() -> Schedule {
@@ -49,6 +50,7 @@ mod tests {
                 Pipeline { stages: vec![stage(0, 0..1), stage(1, 1..4)], microbatches: 2 },
                 Pipeline { stages: vec![stage(2, 0..4)], microbatches: 1 },
             ],
+            ticks: Ticks::default(),
         };
         build(
             generate(Kind::OneFOneB, &layout).unwrap(),
@@ -80,7 +82,7 @@ mod tests {
             "line 25: found `0Q0`, expected an op such as 2F0, 2B0, S4, R4, C0 or 2U"
         ]
         .assert_eq(&broken("0F0", "0Q0"));
-        expect_test::expect!["line 7: found `turtle d2 0..4`, expected one of name, layers, staleness, detours, second-order, tie, chunk, path, microbatches, bucket, transfer, group, collective, device"]
+        expect_test::expect!["line 7: found `turtle d2 0..4`, expected one of name, layers, staleness, detours, second-order, copies, tie, chunk, path, microbatches, bucket, transfer, group, collective, device"]
             .assert_eq(&broken("chunk d2", "turtle d2"));
     }
 }

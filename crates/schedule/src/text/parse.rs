@@ -23,7 +23,7 @@ pub struct TextError {
     pub expected: String,
 }
 
-const KEYWORDS: &str = "one of name, layers, staleness, detours, second-order, tie, \
+const KEYWORDS: &str = "one of name, layers, staleness, detours, second-order, copies, tie, \
                         chunk, path, microbatches, bucket, transfer, group, collective, device";
 /// More micro-batches than any step has; a larger number is a slip of the pen.
 const MICROBATCHES_MAX: usize = 1 << 24;
@@ -99,6 +99,7 @@ fn parse_line(schedule: &mut Schedule, line: &str) -> Result<(), Fault> {
             schedule.staleness = Some(rest.parse().map_err(|_| whole("`staleness N`"))?);
         }
         "detours" => schedule.detours = Some(rest.parse().map_err(|_| whole("`detours N`"))?),
+        "copies" => schedule.copies = rest.parse().map_err(|_| whole("`copies N`"))?,
         "second-order" if rest.is_empty() => schedule.second_order = true,
         "tie" => schedule.ties.push(Tie { layers: numbers(rest, "")? }),
         "chunk" => {

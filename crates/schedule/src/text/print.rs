@@ -25,7 +25,9 @@ impl fmt::Display for Op {
 impl fmt::Display for Schedule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "cavalcade schedule {VERSION}")?;
-        writeln!(f, "name {}", self.name)?;
+        if !self.name.is_empty() {
+            writeln!(f, "name {}", self.name)?;
+        }
         writeln!(f, "layers {}", self.n_layers)?;
         if let Some(bound) = self.staleness {
             writeln!(f, "staleness {bound}")?;
@@ -35,6 +37,9 @@ impl fmt::Display for Schedule {
         }
         if self.second_order {
             writeln!(f, "second-order")?;
+        }
+        if self.copies > 0 {
+            writeln!(f, "copies {}", self.copies)?;
         }
         for tie in &self.ties {
             writeln!(f, "tie{}", list(&tie.layers, ""))?;

@@ -45,10 +45,14 @@ impl MemoryModel for Equal {
 impl Costs for Equal {
     fn compute(&self, _: DeviceId, op: Op) -> Nanos {
         Nanos(match op {
-            Op::Compute { pass: Pass::Forward | Pass::Recompute, .. } => self.forward,
+            Op::Compute { pass: Pass::Forward | Pass::Recompute | Pass::Adjoint, .. } => {
+                self.forward
+            }
             Op::Compute { pass: Pass::BackwardInput, .. } => self.input,
             Op::Compute { pass: Pass::BackwardWeight, .. } => self.weight,
-            Op::Compute { pass: Pass::Backward, .. } => self.input + self.weight,
+            Op::Compute { pass: Pass::Backward | Pass::DoubleBackward, .. } => {
+                self.input + self.weight
+            }
             _ => 0,
         })
     }
