@@ -36,9 +36,10 @@ impl Text {
         };
         let tokens = tokenizer.encode(&corpus.text)?;
         let hash = fingerprint(corpus.text.as_bytes());
-        let rule = SplitRule { fraction: config.validation, block: VALIDATION_BLOCK };
-        let Split { train, validation } = Split::new(&tokens, rule, context)?;
         let n_files = corpus.files.len();
+        drop(corpus);
+        let rule = SplitRule { fraction: config.validation, block: VALIDATION_BLOCK };
+        let Split { train, validation } = Split::new(tokens, rule, context)?;
         Ok(Self {
             tokenizer,
             train: Arc::new(train),

@@ -30,7 +30,10 @@ impl Tokenizer {
     /// # Errors
     /// The text is empty.
     pub fn chars(text: &str) -> Result<Self, DataError> {
-        let chars: BTreeSet<char> = text.chars().collect();
+        // One by one: to collect a set, the library first makes a list of all there are and sorts
+        // it, four bytes a character of the text.
+        let mut chars = BTreeSet::new();
+        chars.extend(text.chars());
         if chars.is_empty() {
             return Err(DataError::NoVocabulary);
         }
