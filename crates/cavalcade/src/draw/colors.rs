@@ -42,3 +42,5 @@ pub(super) const IDLE: &str = "#eef1f4";
 pub(super) const RULE: &str = "#c9d0d8";
 /// Transfers.
 pub(super) const ARROW: &str = "#4b5866";
+/// Collectives.
+pub(super) const SUM: &str = "#7d5ba6";

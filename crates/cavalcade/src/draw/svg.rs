@@ -12,8 +12,8 @@
 //! Everything is placed by numbers in this file; fonts are the reader's, so nothing depends on the
 //! width of a text but the space that is kept for it.
 
-use super::colors::{self, ARROW, FAINT, IDLE, INK, RULE};
-use super::figure::Figure;
+use super::colors::{self, ARROW, FAINT, IDLE, INK, RULE, SUM};
+use super::figure::{Figure, Row};
 use super::{Drawn, passes, percent, short, unit};
 use crate::schedule_study::{ScheduleStudy, StudyError};
 use crate::simulation::Simulation;
@@ -25,17 +25,22 @@ use std::fmt::Write;
 /// More passes cannot be told apart.
 const PASSES_MAX: u64 = 20_000;
 const LEFT: f64 = 84.0;
-const RIGHT: f64 = 116.0;
-/// From the end of the rows to that of the last column.
+/// From the end of the rows to that of the last column, if its entries are short.
 const BESIDE: f64 = 104.0;
+/// The margin after it.
+const RIGHT: f64 = 12.0;
 const TOP: f64 = 84.0;
 const ROW: f64 = 28.0;
+/// The height of a collective's bar.
+const FOOT: f64 = 6.0;
 const PITCH: f64 = 44.0;
 
 struct Picture<'a> {
     figure: &'a Figure<'a>,
     /// Where time begins: room for the names.
     left: f64,
+    /// From the end of the rows to that of the last column.
+    beside: f64,
     /// Pixels a tick.
     scale: f64,
     /// By chunk: its place among the chunks of its device, and how many there are.
@@ -46,6 +51,24 @@ struct Picture<'a> {
 /// The passes that take time: an update may take none.
 fn boxes(figure: &Figure<'_>) -> impl Iterator<Item = Drawn> {
     passes(figure.schedule, figure.ticks).filter(|drawn| drawn.end > drawn.start)
+}
+
+/// A member's part in a collective that takes time.
+struct Bar {
+    device: DeviceId,
+    start: Nanos,
+    end: Nanos,
+}
+
+fn collectives<'a>(figure: &'a Figure<'_>) -> impl Iterator<Item = Bar> + 'a {
+    let (schedule, ticks) = (figure.schedule, figure.ticks);
+    let bars = ticks.iter().filter_map(move |(action, record)| {
+        let Op::Collective(id) = schedule.op(action) else { return None };
+        let begun = schedule.members(id).iter().filter_map(|&member| ticks.get(member));
+        let start = begun.map(|record| record.start).max()?;
+        Some(Bar { device: schedule.device_of(action), start, end: record.end })
+    });
+    bars.filter(|bar| bar.end > bar.start)
 }
 
 /// Draws the schedule.
@@ -73,6 +96,7 @@ fn drawing(figure: &Figure<'_>) -> Result<String, StudyError> {
     let mut picture = Picture::new(figure);
     picture.head();
     picture.rows();
+    picture.collectives();
     picture.transfers();
     boxes(figure).for_each(|drawn| picture.pass(&drawn));
     picture.axis();
@@ -93,9 +117,13 @@ impl<'a> Picture<'a> {
             let chunks: Vec<ChunkId> = schedule.chunks_on(DeviceId::from_idx(device_idx)).collect();
             places.extend(chunks.iter().enumerate().map(|(i, &c)| (c, (i, chunks.len()))));
         }
-        let longest = figure.rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0);
-        let left = LEFT.max(20.0 + 7.0 * longest as f64);
-        Self { figure, left, scale: width / span, places, body: String::new() }
+        let longest = |text: fn(&Row) -> &str| {
+            let lengths = figure.rows.iter().map(|row| text(row).chars().count());
+            7.0 * lengths.max().unwrap_or(0) as f64
+        };
+        let left = LEFT.max(20.0 + longest(|row| &row.name));
+        let beside = BESIDE.max(70.0 + longest(|row| &row.beside));
+        Self { figure, left, beside, scale: width / span, places, body: String::new() }
     }
 
     fn x(&self, ticks: Nanos) -> f64 {
@@ -130,7 +158,7 @@ impl<'a> Picture<'a> {
         self.text((self.left, 50.0), "facts", &self.figure.facts());
         let right = self.right();
         self.text((right + 58.0, TOP - 10.0), "faint end", "idle");
-        self.text((right + BESIDE, TOP - 10.0), "faint end", self.figure.column);
+        self.text((right + self.beside, TOP - 10.0), "faint end", self.figure.column);
     }
 
     fn rows(&mut self) {
@@ -144,7 +172,19 @@ impl<'a> Picture<'a> {
             ));
             self.text((left - 12.0, middle), "label end", &row.name);
             self.text((right + 58.0, middle), "label end", &percent(row.idle));
-            self.text((right + BESIDE, middle), "label end", &row.beside);
+            self.text((right + self.beside, middle), "label end", &row.beside);
+        }
+    }
+
+    /// A bar at the foot of each member's row while a collective moves its bytes: from when the last
+    /// of them has begun it.
+    fn collectives(&mut self) {
+        for bar in collectives(self.figure) {
+            let (x, y) = (self.x(bar.start), self.y(bar.device) + ROW - FOOT);
+            let width = (self.x(bar.end) - x).max(0.5);
+            self.put(format_args!(
+                r#"<rect x="{x:.2}" y="{y:.1}" width="{width:.2}" height="{FOOT}" class="sum"/>"#
+            ));
         }
     }
 
@@ -244,6 +284,14 @@ impl<'a> Picture<'a> {
             self.text((x + 6.0, y + 11.0), "facts", &word);
             x += 24.0 + 6.4 * word.len() as f64;
         }
+        if collectives(self.figure).next().is_some() {
+            let y = y + 4.0;
+            self.put(format_args!(
+                r#"<rect x="{x:.1}" y="{y:.1}" width="16" height="{FOOT}" class="sum"/>"#
+            ));
+            self.text((x + 24.0, y + 7.0), "facts", "collective");
+            x += 100.0;
+        }
         self.put(format_args!(
             r#"<rect x="{x:.1}" y="{y:.1}" width="16" height="14" rx="2" class="idle"/>"#
         ));
@@ -258,8 +306,12 @@ impl<'a> Picture<'a> {
     }
 
     fn framed(self, legend_width: f64) -> String {
-        let width = (self.right() + RIGHT).max(legend_width).ceil();
+        let width = (self.right() + self.beside + RIGHT).max(legend_width).ceil();
         let height = (self.bottom() + 86.0).ceil();
+        let sum = match collectives(self.figure).next() {
+            Some(_) => format!("\n.sum {{ fill: {SUM}; }}"),
+            None => String::new(),
+        };
         let title = escaped(&self.figure.schedule.schedule().name);
         format!(
             r##"<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}"
@@ -276,7 +328,7 @@ impl<'a> Picture<'a> {
 .number {{ font-size: 11.5px; text-anchor: middle; }}
 .end {{ text-anchor: end; }}
 .middle {{ text-anchor: middle; }}
-.idle {{ fill: {IDLE}; }}
+.idle {{ fill: {IDLE}; }}{sum}
 .hair {{ stroke: {ARROW}; stroke-width: 0.5; stroke-opacity: 0.55; }}
 .arrow {{ stroke: {ARROW}; stroke-width: 0.9; marker-end: url(#head); }}
 </style>

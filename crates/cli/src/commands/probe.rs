@@ -40,12 +40,15 @@ pub(crate) fn run(arguments: &Probe) -> Result<u8> {
                 layer.name.clone(),
                 layer.forward.to_string(),
                 layer.backward.to_string(),
+                layer.backward_input.to_string(),
+                layer.backward_weight.to_string(),
                 layer.saved.to_string(),
                 layer.workspace.to_string(),
             ]
         })
         .collect();
-    output::print(&output::table(&["layer", "forward", "backward", "saved", "workspace"], &rows));
+    let head = ["layer", "forward", "backward", "input part", "weight part", "saved", "workspace"];
+    output::print(&output::table(&head, &rows));
     output::print(&format!(
         "\nmicro-batch {} x {} tokens, one thread; optimizer {} a million parameters; \
          loopback {} and {}; {} an op beside its arithmetic\nwritten to {}",
