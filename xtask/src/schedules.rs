@@ -54,21 +54,21 @@ pub(crate) fn run(root: &Path, n_steps: usize, speed: f64) -> Result<(), String>
     let place = |value: fn(&Row) -> f64, row: &Row| {
         1 + rows.iter().filter(|other| value(other) < value(row)).count()
     };
-    println!("\n| schedule | predicted ms | measured ms | error % | place predicted | measured |");
-    println!("|---|---|---|---|---|---|");
+    let head = "| schedule | predicted ms | measured ms | error % | place predicted | measured";
+    println!("\n{head} | worst rank's peak error % |");
+    println!("|---|---|---|---|---|---|---|");
     for row in &rows {
         println!(
-            "| {} | {:.1} | {:.1} | {:+.1} | {} | {} |",
+            "| {} | {:.1} | {:.1} | {:+.1} | {} | {} | {:+.1} |",
             row.kind,
             row.predicted_ms,
             row.measured_ms,
             (row.measured_ms / row.predicted_ms - 1.0) * 100.0,
             place(|row| row.predicted_ms, row),
             place(|row| row.measured_ms, row),
+            row.peak_error * 100.0,
         );
     }
-    let worst = rows.iter().map(|row| row.peak_error).fold(0.0, |a: f64, b| a.max(b.abs()));
-    println!("\nworst peak error of any rank: {:.1} %", worst * 100.0);
     Ok(())
 }
 

@@ -1,8 +1,8 @@
 //! The books of memory: what is alive on each device as actions start and finish.
 //!
-//! A value is booked when the action that makes it starts (a received one when it has arrived)
-//! and struck off when the last action that touches it finishes, both by the schedule's own
-//! account of who touches what. The same books are kept in the virtual and in the real world.
+//! A value is booked when the action that makes it starts (a received one when it has arrived), in
+//! another size when one that changes it in place finishes, and struck off when the last action
+//! that touches it finishes, all by the schedule's own account of who touches what. The same books are kept in the virtual and in the real world.
 
 use cavalcade_schedule::{ActionId, CheckedSchedule, MemoryModel, Op};
 use cavalcade_units::{Bytes, DeviceId};
@@ -78,14 +78,24 @@ impl<'a> Ledger<'a> {
             self.book(device, action, bytes)?;
         }
         self.now[device.idx()] -= self.model.workspace(device, op).0;
+        let mut grown = 0;
         for &idx in self.schedule.touched(action) {
             self.touches_left[idx as usize] -= 1;
             let (value, _, _, is_freed) = self.schedule.instance(idx);
-            if self.touches_left[idx as usize] == 0 && is_freed {
+            let updated_by = self.schedule.updated_by(idx);
+            if updated_by == Some(action) {
                 self.now[device.idx()] -= self.model.bytes(device, value).0;
+                grown += self.model.updated(device, value).0;
+            }
+            if self.touches_left[idx as usize] == 0 && is_freed {
+                let bytes = match updated_by {
+                    Some(_) => self.model.updated(device, value),
+                    None => self.model.bytes(device, value),
+                };
+                self.now[device.idx()] -= bytes.0;
             }
         }
-        Ok(())
+        if grown == 0 { Ok(()) } else { self.book(device, action, grown) }
     }
 
     /// The most that each device held so far.

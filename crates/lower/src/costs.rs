@@ -154,12 +154,9 @@ impl MemoryModel for OpCosts {
             Value::Gradient { chunk, .. }
             | Value::Adjoint { chunk, .. }
             | Value::Input { chunk, .. } => input_bytes(&self.profile, self.layers(chunk).start),
-            Value::Stash { chunk, .. } => {
-                stash(&self.profile, self.layers(chunk), self.chunk_is_split[chunk.idx()])
-            }
-            Value::Deferred { chunk, .. } | Value::AdjointStash { chunk, .. } => {
-                self.profile.saved(self.layers(chunk))
-            }
+            Value::Stash { chunk, .. }
+            | Value::Deferred { chunk, .. }
+            | Value::AdjointStash { chunk, .. } => self.profile.saved(self.layers(chunk)),
             Value::Offloaded { .. } => Bytes::ZERO,
             Value::Params { chunk } | Value::WeightStash { chunk, .. } => {
                 Bytes(params(chunk) * per_param.weights)
@@ -169,6 +166,13 @@ impl MemoryModel for OpCosts {
                 Bytes(self.bucket_params[bucket.idx()] as u64 * per_param.gradients)
             }
             Value::GradNorm => Bytes(8),
+        }
+    }
+
+    fn updated(&self, device: DeviceId, value: Value) -> Bytes {
+        match value {
+            Value::Stash { chunk, .. } => self.profile.deferred(self.layers(chunk)),
+            _ => self.bytes(device, value),
         }
     }
 
@@ -265,8 +269,7 @@ fn input_bytes(profile: &Profile, start: u32) -> Bytes {
     }
 }
 
-/// What a micro-batch keeps from its forward to the end of its backward. The books know one size
-/// of it, so between the halves of a backward it counts as large as it is before, or larger.
+/// The most that a micro-batch keeps from its forward to the end of its backward.
 fn stash(profile: &Profile, layers: Range<u32>, is_split: bool) -> Bytes {
     let saved = profile.saved(layers.clone());
     if is_split { saved.max(profile.deferred(layers)) } else { saved }

@@ -101,3 +101,32 @@ proptest! {
         }
     }
 }
+
+/// ZB-H1 on two devices: the last one holds a stash and what is left of the one before.
+#[test]
+fn the_bound_knows_both_sizes() {
+    struct Sizes(u64, u64);
+    impl MemoryModel for Sizes {
+        fn bytes(&self, _: DeviceId, value: Value) -> Bytes {
+            Bytes(if matches!(value, Value::Stash { .. }) { self.0 } else { 0 })
+        }
+        fn updated(&self, _: DeviceId, value: Value) -> Bytes {
+            Bytes(if matches!(value, Value::Stash { .. }) { self.1 } else { 0 })
+        }
+        fn workspace(&self, _: DeviceId, _: Op) -> Bytes {
+            Bytes::ZERO
+        }
+        fn capacity(&self, _: DeviceId) -> Option<Bytes> {
+            None
+        }
+    }
+    let layout = Layout::even(Kind::ZbH1, 2, 1, 6);
+    let order = generate(Kind::ZbH1, &layout).expect("it fits");
+    let checked = check(build(order, &Options::default()), None).expect("it is sound");
+    let bound = |made, between| -> Vec<u64> {
+        checked.peak_bound(&Sizes(made, between)).into_iter().map(|bytes| bytes.0).collect()
+    };
+    assert_eq!(bound(10, 10), [20, 20]);
+    assert_eq!(bound(10, 3), [20, 13]);
+    assert_eq!(bound(10, 25), [35, 50]);
+}

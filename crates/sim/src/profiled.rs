@@ -38,6 +38,9 @@ impl MemoryModel for ProfiledCosts {
     fn bytes(&self, device: DeviceId, value: Value) -> Bytes {
         self.ops.bytes(device, value)
     }
+    fn updated(&self, device: DeviceId, value: Value) -> Bytes {
+        self.ops.updated(device, value)
+    }
     fn workspace(&self, device: DeviceId, op: Op) -> Bytes {
         self.ops.workspace(device, op)
     }

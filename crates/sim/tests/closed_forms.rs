@@ -39,6 +39,12 @@ impl MemoryModel for TestCosts {
             _ => Bytes(10),
         }
     }
+    fn updated(&self, device: DeviceId, value: Value) -> Bytes {
+        match value {
+            Value::Stash { chunk, .. } => Bytes(self.scaled(100, &[5, u64::from(chunk.0)])),
+            _ => self.bytes(device, value),
+        }
+    }
     fn workspace(&self, _: DeviceId, op: Op) -> Bytes {
         Bytes(if matches!(op, Op::Compute { .. }) { 7 } else { 0 })
     }
@@ -160,7 +166,9 @@ proptest! {
         for (device, (peak, bound)) in world.peaks().iter().zip(&bound).enumerate() {
             prop_assert!(peak <= bound, "device {device}: {peak} > {bound}");
             let is_alone = schedule.lanes(DeviceId::from_idx(device)) == [Lane::Compute];
-            prop_assert!(!is_alone || peak == bound);
+            // A stash that shrinks or grows counts as the larger while it does.
+            let is_split = kind.splits_backward();
+            prop_assert!(!is_alone || is_split || peak == bound);
         }
     }
 }

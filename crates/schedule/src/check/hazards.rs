@@ -25,6 +25,8 @@ pub(crate) struct Instance {
     pub(crate) value: Value,
     pub(crate) made_by: Option<ActionId>,
     pub(crate) touched_by: Vec<ActionId>,
+    /// The first action that changes it in place.
+    pub(crate) updated_by: Option<ActionId>,
     pub(crate) is_freed: bool,
 }
 
@@ -118,6 +120,7 @@ impl<'a> Scan<'a> {
             value,
             made_by,
             touched_by: made_by.into_iter().collect(),
+            updated_by: None,
             is_freed: false,
         });
         let live =
@@ -178,6 +181,9 @@ impl<'a> Scan<'a> {
                 live.changed_by = Some(action);
                 live.readers.clear();
                 instance.touched_by.push(action);
+                if access == Access::Update {
+                    instance.updated_by.get_or_insert(action);
+                }
             }
         }
         Ok(())

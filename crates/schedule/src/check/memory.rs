@@ -22,6 +22,11 @@ pub trait MemoryModel {
     }
     /// Bytes of `value` on `device`.
     fn bytes(&self, device: DeviceId, value: Value) -> Bytes;
+    /// Bytes of `value` on `device` after it was changed in place: a stash between the halves of its
+    /// backward.
+    fn updated(&self, device: DeviceId, value: Value) -> Bytes {
+        self.bytes(device, value)
+    }
     /// Bytes that `op` needs while it runs, beyond the values it makes.
     fn workspace(&self, device: DeviceId, op: Op) -> Bytes;
     /// Bytes that `device` has, if they are limited.
@@ -91,7 +96,22 @@ fn device_bound(
             false => None,
         };
         let to = to.unwrap_or(n_points - 1);
-        occupy(from, to, model.bytes(device, instance.value));
+        let (made, updated) =
+            (model.bytes(device, instance.value), model.updated(device, instance.value));
+        match instance.updated_by.filter(|_| made != updated) {
+            None => occupy(from, to, made),
+            // As large as it ever is while it changes.
+            Some(update) => {
+                let (first, last) = (timeline.earliest(update), timeline.latest(update));
+                if from < first {
+                    occupy(from, first - 1, made);
+                }
+                occupy(first.max(from), last, made.max(updated));
+                if last < to {
+                    occupy(last + 1, to, updated);
+                }
+            }
+        }
     }
     for action in checked.actions_of(device).map(ActionId) {
         let bytes = model.workspace(device, checked.op_on(device, action));

@@ -177,6 +177,12 @@ impl CheckedSchedule {
         (instance.value, instance.made_by, n_touches, instance.is_freed)
     }
 
+    /// The first action that changes an instance in place: from its end on the value has the size
+    /// that [`MemoryModel::updated`] says.
+    pub fn updated_by(&self, idx: u32) -> Option<ActionId> {
+        self.instances[idx as usize].updated_by
+    }
+
     /// The instances that an action touches.
     pub fn touched(&self, action: ActionId) -> &[u32] {
         &self.touched[action.idx()]
