@@ -83,10 +83,10 @@ fn the_example_is_simulated() {
         device      busy    idle  exposed       peak     memory
         ------  --------  ------  -------  ---------  ---------
         a100-0  771.2 ms  4.57 s   2.59 s  36.12 GiB  40.00 GiB
-        a100-1  771.2 ms  4.57 s  68.0 ms  34.94 GiB  40.00 GiB
-        v100-0  594.1 ms  4.74 s   7.0 ms   9.94 GiB  16.00 GiB
-        v100-1  594.1 ms  4.74 s   1.64 s   9.95 GiB  16.00 GiB
-        rtx       1.03 s  4.31 s   4.02 s   7.42 GiB  24.00 GiB
+        a100-1  771.2 ms  4.57 s  68.0 ms  31.41 GiB  40.00 GiB
+        v100-0  594.1 ms  4.74 s   7.0 ms   7.96 GiB  16.00 GiB
+        v100-1  594.1 ms  4.74 s   1.64 s   6.98 GiB  16.00 GiB
+        rtx       1.03 s  4.31 s   4.02 s   5.07 GiB  24.00 GiB
     "#]]
     .assert_eq(&stdout);
 }

@@ -2,7 +2,8 @@
 //!
 //! A value is booked when the action that makes it starts (a received one when it has arrived), in
 //! another size when one that changes it in place finishes, and struck off when the last action
-//! that touches it finishes, all by the schedule's own account of who touches what. The same books are kept in the virtual and in the real world.
+//! that touches it finishes, all by the schedule's own account of who touches what. The same books
+//! are kept in the virtual and in the real world.
 
 use cavalcade_schedule::{ActionId, CheckedSchedule, MemoryModel, Op};
 use cavalcade_units::{Bytes, DeviceId};

@@ -176,8 +176,8 @@ impl<'a> Picture<'a> {
         }
     }
 
-    /// A bar at the foot of each member's row while a collective moves its bytes: from when the last
-    /// of them has begun it.
+    /// A bar at the foot of each member's row while a collective moves its bytes: from when the
+    /// last of them has begun it.
     fn collectives(&mut self) {
         for bar in collectives(self.figure) {
             let (x, y) = (self.x(bar.start), self.y(bar.device) + ROW - FOOT);

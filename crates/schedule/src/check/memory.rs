@@ -22,8 +22,8 @@ pub trait MemoryModel {
     }
     /// Bytes of `value` on `device`.
     fn bytes(&self, device: DeviceId, value: Value) -> Bytes;
-    /// Bytes of `value` on `device` after it was changed in place: a stash between the halves of its
-    /// backward.
+    /// Bytes of `value` on `device` after it was changed in place: a stash between the halves of
+    /// its backward.
     fn updated(&self, device: DeviceId, value: Value) -> Bytes {
         self.bytes(device, value)
     }
