@@ -68,9 +68,15 @@ pub(super) fn bounds(
             instances_of[owner.idx()].push(idx);
         }
     }
-    (0..checked.n_devices())
-        .map(|idx| device_bound(checked, order, DeviceId::from_idx(idx), &instances_of[idx], model))
-        .collect()
+    let of_device = |idx: usize| {
+        let device = DeviceId::from_idx(idx);
+        // Of a large cluster most devices may have nothing to do.
+        match checked.actions_of(device).is_empty() && instances_of[idx].is_empty() {
+            true => (model.base(device), None),
+            false => device_bound(checked, order, device, &instances_of[idx], model),
+        }
+    };
+    (0..checked.n_devices()).map(of_device).collect()
 }
 
 fn device_bound(
