@@ -63,7 +63,7 @@ pub use probe::probe;
 pub use report::{RankSummary, StepMetrics, Summary, chrome_trace, simulation_json, timeline};
 pub use run_folder::RunFolder;
 pub use schedule_study::{ScheduleSize, ScheduleStudy, StageTimes, StudyError, compared_kinds};
-pub use simulation::{Simulation, SimulationFiles, Trouble};
+pub use simulation::{Simulation, SimulationFiles, SimulationPasses, Trouble};
 pub use text::Text;
 pub use train::{Follower, Trained, Trainer, serve_rank};
 pub use verify::{StepDifference, Verification};

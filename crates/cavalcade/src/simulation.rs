@@ -15,7 +15,7 @@ use cavalcade_sim::{
     Disturbance, Fault, LinkName, Prediction, ProfiledCosts, Spent, Stalled, Verdict, Wait,
     WaitsFor, predict, predict_disturbed,
 };
-use cavalcade_units::{Bytes, DeviceId, FlopRate, Nanos};
+use cavalcade_units::{Bytes, ChunkId, DeviceId, FlopRate, Nanos};
 use std::path::{Path, PathBuf};
 
 /// What AdamW keeps in 32 bits, on devices where nothing was measured.
@@ -34,7 +34,18 @@ pub struct SimulationFiles {
     pub profile: Option<PathBuf>,
 }
 
-/// A step that was simulated.
+/// What passes over the schedule add, as the settings of a run do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SimulationPasses {
+    /// Whole backwards are split.
+    pub split_backward: bool,
+    /// Every chunk keeps its inputs alone and runs its forwards again.
+    pub recompute: bool,
+    /// Those inputs leave the device, and come back this many passes before their use.
+    pub offload: Option<u32>,
+}
+
+/// A step that was simulated, with clipped gradients.
 #[derive(Clone, Debug)]
 pub struct Simulation {
     /// The whole plan.
@@ -57,7 +68,11 @@ impl Simulation {
     /// # Errors
     /// If a file cannot be read or does not fit the others, if a device has too little memory, or
     /// if a fault of `trouble` ends the run.
-    pub fn new(files: &SimulationFiles, trouble: &Trouble) -> Result<Self, Error> {
+    pub fn new(
+        files: &SimulationFiles,
+        passes: SimulationPasses,
+        trouble: &Trouble,
+    ) -> Result<Self, Error> {
         let SimulationFiles { plan: path, .. } = files;
         let cluster = Cluster::read(&files.cluster)?;
         let model = GptConfig::read(&files.model)?;
@@ -77,7 +92,15 @@ impl Simulation {
             // Trouble strikes one replica and not its twins.
             false => Folded::whole(&plan, &cluster),
         };
-        let options = Options { copies: folded.copies, ..Options::default() };
+        let stages = folded.plan.pipelines().iter().map(|pipeline| pipeline.stages().len());
+        let chunks = (0..stages.sum()).map(ChunkId::from_idx);
+        let options = Options {
+            clip_gradients: true,
+            split_backward: passes.split_backward,
+            recompute: chunks.filter(|_| passes.recompute).collect(),
+            offload: passes.offload,
+            copies: folded.copies,
+        };
         let n_devices = cluster.devices().len();
         let schedule = lower(&folded.plan, &network, &profile, &cluster, &options);
         let costs = OpCosts::new(&schedule, &network, &profile, &cluster);

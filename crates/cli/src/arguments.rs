@@ -184,6 +184,16 @@ pub(crate) struct Simulate {
     /// Measured layers of this model, as `cavalcade probe` writes them
     #[arg(long, value_name = "FILE")]
     pub(crate) profile: Option<PathBuf>,
+    /// Split whole backwards, so that gradients reach the stage before sooner
+    #[arg(long)]
+    pub(crate) split_backward: bool,
+    /// Keep inputs alone and run forwards again before the backwards
+    #[arg(long)]
+    pub(crate) recompute: bool,
+    /// With --recompute: keep those inputs on the host until N passes before their use
+    #[arg(long, value_name = "N", requires = "recompute")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) offload: Option<u32>,
     /// Spread of every compute time over its mean, such as 0.1
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     pub(crate) jitter: f64,

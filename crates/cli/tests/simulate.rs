@@ -70,23 +70,23 @@ fn the_example_is_simulated() {
     let (code, stdout, stderr) = simulate(&folder, &files);
     assert_eq!((code, &stderr[..]), (Some(0), ""));
     expect![[r#"
-        step                   5.34 s
-        tokens a second        6139
+        step                   5.35 s
+        tokens a second        6128
         utilization (MFU)      6.7 %
         bubble                 85.9 %
-        exposed communication  31.2 %
+        exposed communication  60.4 %
         busiest link           uplink of site `here`, out: 31.4 % busy, 200.0 MiB a step
-        limited by             collectives of a100-0 and rtx: 48.6 % of the critical path
+        limited by             collectives of a100-0 and rtx: 48.5 % of the critical path
         then                   messages from rtx to v100-1: 19.7 % of the critical path
                                messages from v100-1 to rtx: 18.7 % of the critical path
 
         device      busy    idle  exposed       peak     memory
         ------  --------  ------  -------  ---------  ---------
-        a100-0  771.2 ms  4.57 s   2.59 s  36.12 GiB  40.00 GiB
-        a100-1  771.2 ms  4.57 s  68.0 ms  31.41 GiB  40.00 GiB
-        v100-0  594.1 ms  4.74 s   7.0 ms   7.96 GiB  16.00 GiB
-        v100-1  594.1 ms  4.74 s   1.64 s   6.98 GiB  16.00 GiB
-        rtx       1.03 s  4.31 s   4.02 s   5.07 GiB  24.00 GiB
+        a100-0  771.2 ms  4.58 s   2.60 s  36.12 GiB  40.00 GiB
+        a100-1  771.2 ms  4.58 s   2.67 s  31.41 GiB  40.00 GiB
+        v100-0  594.1 ms  4.75 s   2.61 s   7.96 GiB  16.00 GiB
+        v100-1  594.1 ms  4.75 s   4.24 s   6.98 GiB  16.00 GiB
+        rtx       1.03 s  4.32 s   4.03 s   5.07 GiB  24.00 GiB
     "#]]
     .assert_eq(&stdout);
 }
@@ -135,15 +135,29 @@ fn trouble_comes_by_seed_and_ends_in_a_verdict() {
     let (code, stdout, stderr) = files.run(&["--dies", "b=5ms"]);
     assert_eq!((code, &stdout[..]), (Some(4), ""));
     expect![[r#"
-        error: the run ends early: `b` died at 5.0 ms; nothing could go on after 6.2 ms, when 36 of 66 ops of the step were done; `a` waits in op 20 (R10) for `b`, which died
+        error: the run ends early: `b` died at 5.0 ms; nothing could go on after 6.2 ms, when 36 of 68 ops of the step were done; `a` waits in op 20 (R10) for `b`, which died
     "#]].assert_eq(&stderr);
     let (code, _, stderr) = files.run(&["--stalls", "a,b=3ms"]);
     assert_eq!(code, Some(4));
     expect![[r#"
-        error: the run ends early: the link from `a` to `b` stalled at 3.0 ms; nothing could go on after 3.1 ms, when 18 of 66 ops of the step were done; `a` waits in op 7 (S3) for the link from `a` to `b`, which stalled; `b` waits in op 8 (R3) for the link from `a` to `b`, which stalled
+        error: the run ends early: the link from `a` to `b` stalled at 3.0 ms; nothing could go on after 3.1 ms, when 18 of 68 ops of the step were done; `a` waits in op 7 (S3) for the link from `a` to `b`, which stalled; `b` waits in op 8 (R3) for the link from `a` to `b`, which stalled
     "#]].assert_eq(&stderr);
     let later = number(&files.json(&["--stalls", "a,b=3ms+40ms"])["step"]);
     assert!(later <= plain, "the stall is over before the step that is measured");
+}
+
+/// Recomputation costs a forward of every micro-batch and gives back memory.
+#[test]
+fn passes_can_be_added() {
+    let files = Files::new(&plan(&[["a", "b"]]), CLUSTER);
+    let plain = files.json(&[]);
+    let again = files.json(&["--recompute", "--offload", "1"]);
+    let peak = |found: &Value| number(&found["devices"][0]["peak_bytes"]);
+    let busy = |found: &Value| number(&found["devices"][0]["busy"]);
+    assert!(peak(&again) < peak(&plain) && busy(&again) > 1.3 * busy(&plain));
+    let split = files.json(&["--split-backward"]);
+    assert!((busy(&split) / busy(&plain) - 1.0).abs() < 1e-3);
+    assert_eq!(files.run(&["--offload", "1"]).0, Some(2));
 }
 
 #[test]

@@ -95,19 +95,23 @@ impl Ready {
         ready
     }
 
-    /// When nothing but the link kept `action` from ending; none if it uses no link.
+    /// When nothing but links kept `action` from ending; none if it uses no link. What made the
+    /// other side ready may have been on its way itself, such as the sum before a norm.
     fn on_its_way(&self, schedule: &CheckedSchedule, action: ActionId) -> Option<Nanos> {
-        match schedule.op(action) {
-            Op::Recv(id) => Some(self.at[schedule.ends(id).0.idx()]),
+        let latest = match schedule.op(action) {
+            Op::Recv(id) => schedule.ends(id).0,
             Op::Collective(id) => {
-                schedule.members(id).iter().map(|member| self.at[member.idx()]).max()
+                *schedule.members(id).iter().max_by_key(|member| self.at[member.idx()])?
             }
             Op::Compute { .. }
             | Op::Send(_)
             | Op::OptimizerStep { .. }
             | Op::Offload { .. }
-            | Op::Prefetch { .. } => None,
-        }
+            | Op::Prefetch { .. } => return None,
+        };
+        let before = self.last[latest.idx()];
+        let earlier = before.and_then(|before| self.on_its_way(schedule, before));
+        Some(earlier.unwrap_or(self.at[latest.idx()]))
     }
 
     fn exposed(

@@ -5,7 +5,8 @@ use crate::times::span;
 use crate::{exit, output};
 use anyhow::{Context, Result, anyhow};
 use cavalcade::{
-    Nanos, Simulation, SimulationFiles, Trouble, chrome_trace, simulation_json, simulation_svg,
+    Nanos, Simulation, SimulationFiles, SimulationPasses, Trouble, chrome_trace, simulation_json,
+    simulation_svg,
 };
 use std::path::Path;
 
@@ -16,7 +17,12 @@ pub(crate) fn run(arguments: &Simulate) -> Result<u8> {
         cluster: arguments.cluster.clone(),
         profile: arguments.profile.clone(),
     };
-    let simulation = Simulation::new(&files, &trouble(arguments)?)?;
+    let passes = SimulationPasses {
+        split_backward: arguments.split_backward,
+        recompute: arguments.recompute,
+        offload: arguments.offload,
+    };
+    let simulation = Simulation::new(&files, passes, &trouble(arguments)?)?;
     if let Some(path) = &arguments.svg {
         write("--svg", path, &simulation_svg(&simulation)?)?;
     }
