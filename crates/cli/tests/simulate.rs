@@ -82,11 +82,11 @@ fn the_example_is_simulated() {
 
         device      busy    idle  exposed       peak     memory
         ------  --------  ------  -------  ---------  ---------
-        a100-0  771.2 ms  4.58 s   2.60 s  36.12 GiB  40.00 GiB
-        a100-1  771.2 ms  4.58 s   2.67 s  31.41 GiB  40.00 GiB
-        v100-0  594.1 ms  4.75 s   2.61 s   7.96 GiB  16.00 GiB
-        v100-1  594.1 ms  4.75 s   4.24 s   6.98 GiB  16.00 GiB
-        rtx       1.03 s  4.32 s   4.03 s   5.07 GiB  24.00 GiB
+        a100-0  771.2 ms  4.58 s   2.60 s  46.00 GiB  80.00 GiB
+        a100-1  771.2 ms  4.58 s   2.67 s  39.32 GiB  80.00 GiB
+        v100-0  594.1 ms  4.75 s   2.61 s   9.61 GiB  16.00 GiB
+        v100-1  594.1 ms  4.75 s   4.24 s   8.08 GiB  16.00 GiB
+        rtx       1.03 s  4.32 s   4.03 s   5.29 GiB  24.00 GiB
     "#]]
     .assert_eq(&stdout);
 }
@@ -210,7 +210,7 @@ fn bad_input_is_one_line_and_its_exit_code() {
         2 error: cluster: nothing says how fast `a` is; give it `flops`, such as "312 TFLOP/s", or measure a profile with `cavalcade probe` and name it with --profile
         2 error: cluster: device `a`, flops: `fast` is not a rate of arithmetic above zero; write a number and a unit, such as `312 TFLOP/s`
         2 error: cluster: device `a` has efficiency 2; write a share above 0 and at most 1, or leave it out for all of its flops
-        3 error: no plan fits: `a` may need 9.8 MiB during device 0, op 5 (0B0), but has 1.0 MiB; give it fewer layers or micro-batches in flight, or more memory
+        3 error: no plan fits: `a` may need 13.2 MiB during device 0, op 5 (0B0), but has 1.0 MiB; give it fewer layers or micro-batches in flight, or more memory
         2 error: --slow: `a` is not DEVICE=FACTOR, such as b=1.5
         2 error: `z` is no device; the devices are a, b, c, d
         2 error: device 0 is slower by -1; write a factor above 0, such as 1.5
