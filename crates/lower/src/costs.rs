@@ -71,11 +71,21 @@ impl OpCosts {
             Op::Compute { pass: Pass::Update, chunk, .. } | Op::OptimizerStep { chunk } => {
                 self.profile.optimizer_time(self.chunk_params[chunk.idx()], speed)
             }
+            // New weights are written, as at the end of an optimizer step.
+            Op::Compute { pass: Pass::Apply, chunk, .. } => {
+                self.profile.optimizer_time(self.chunk_params[chunk.idx()], speed)
+            }
+            Op::Merge(id) => {
+                let bucket = self.schedule.exchanges[id.idx()].bucket;
+                self.profile.optimizer_time(self.bucket_params[bucket.idx()], speed)
+            }
             Op::Compute { pass, chunk, .. } => {
                 pass_time(&self.profile, pass, self.layers(chunk), speed)
             }
             Op::Send(_)
             | Op::Recv(_)
+            | Op::Push(_)
+            | Op::Pull(_)
             | Op::Collective(_)
             | Op::Offload { .. }
             | Op::Prefetch { .. } => Nanos::ZERO,
@@ -117,7 +127,7 @@ pub(crate) fn pass_time(profile: &Profile, pass: Pass, layers: Range<u32>, speed
         // An adjoint is an input backward.
         Pass::BackwardInput | Pass::Adjoint => time(ProfiledPass::BackwardInput),
         Pass::BackwardWeight => time(ProfiledPass::BackwardWeight),
-        Pass::Update => Nanos::ZERO,
+        Pass::Update | Pass::Apply => Nanos::ZERO,
     }
 }
 
@@ -161,6 +171,12 @@ impl MemoryModel for OpCosts {
             Value::Params { chunk } | Value::WeightStash { chunk, .. } => {
                 Bytes(params(chunk) * per_param.weights)
             }
+            Value::Change { chunk, .. } | Value::WaveSum { chunk, .. } => {
+                Bytes::of_f32(self.chunk_params[chunk.idx()])
+            }
+            Value::Pulled { exchange } => {
+                self.bucket_bytes(self.schedule.exchanges[exchange.idx()].bucket)
+            }
             Value::OptState { chunk } => Bytes(params(chunk) * per_param.optimizer),
             Value::ParamGrad { bucket, .. } => {
                 Bytes(self.bucket_params[bucket.idx()] as u64 * per_param.gradients)
@@ -186,7 +202,11 @@ impl MemoryModel for OpCosts {
             }
             // The copy that travels.
             Op::Send(id) => self.bytes(device, self.schedule.transfers[id.idx()].value),
+            // The copy that travels.
+            Op::Push(id) => self.bytes(device, Value::Pulled { exchange: id }),
             Op::Recv(_)
+            | Op::Pull(_)
+            | Op::Merge(_)
             | Op::Collective(_)
             | Op::OptimizerStep { .. }
             | Op::Offload { .. }
