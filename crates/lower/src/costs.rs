@@ -21,6 +21,8 @@ pub struct OpCosts {
     chunk_is_split: Vec<bool>,
     /// Bytes that a forward or whole backward pass needs while it runs, by chunk.
     chunk_workspace: Vec<Bytes>,
+    /// Bytes of the parameter servers, by device.
+    server_bytes: Vec<Bytes>,
 }
 
 impl OpCosts {
@@ -53,7 +55,9 @@ impl OpCosts {
         let chunk_workspace = chunks
             .map(|(chunk, &n_params)| workspace(model, profile, chunk.layers.clone(), n_params))
             .collect();
+        let server_bytes = server_bytes(schedule, &bucket_params);
         Self {
+            server_bytes,
             chunk_is_split,
             chunk_workspace,
             schedule: schedule.clone(),
@@ -112,6 +116,20 @@ impl OpCosts {
     }
 }
 
+/// By device, what its parameter servers keep: the parameters and two values of optimizer state for
+/// each, and what holders have handed over while others have not.
+fn server_bytes(schedule: &Schedule, bucket_params: &[usize]) -> Vec<Bytes> {
+    let mut bytes = vec![Bytes::ZERO; schedule.programs.len()];
+    let lag = schedule.exchanges.iter().map(|exchange| exchange.lag).max().unwrap_or_default();
+    for (bucket, &n_params) in schedule.buckets.iter().zip(bucket_params) {
+        if let Some(server) = bucket.server {
+            let early = bucket.holders.len() as u64 * (u64::from(lag) + 1);
+            bytes[server.idx()] += Bytes::of_f32(n_params) * (3 + early);
+        }
+    }
+    bytes
+}
+
 /// The speed of `device` relative to the host that was measured.
 pub(crate) fn speed(cluster: &Cluster, device: DeviceId) -> f64 {
     cluster.device(device).speed.unwrap_or(1.0)
@@ -150,8 +168,8 @@ pub fn link(profile: &Profile, cluster: &Cluster, from: DeviceId, to: DeviceId) 
 }
 
 impl MemoryModel for OpCosts {
-    fn base(&self, _: DeviceId) -> Bytes {
-        self.profile.base
+    fn base(&self, device: DeviceId) -> Bytes {
+        self.profile.base + self.server_bytes[device.idx()]
     }
 
     fn bytes(&self, _: DeviceId, value: Value) -> Bytes {
@@ -234,6 +252,8 @@ pub struct StagePasses {
     pub some_whole: bool,
     /// Forward passes keep their input alone and run again before the backward pass.
     pub recompute: bool,
+    /// Without a flush, the micro-batches of a wave, and by how many waves replicas may be apart.
+    pub waves: Option<(u32, u32)>,
 }
 
 impl StagePasses {
@@ -244,6 +264,7 @@ impl StagePasses {
             split_backward: split_backward || kind.splits_backward(),
             some_whole: !split_backward && kind.leaves_some_whole(),
             recompute,
+            waves: None,
         }
     }
 }
@@ -259,7 +280,7 @@ pub fn stage_bytes(
     in_flight: u32,
     passes: StagePasses,
 ) -> Bytes {
-    let StagePasses { split_backward, some_whole, recompute } = passes;
+    let StagePasses { split_backward, some_whole, recompute, waves } = passes;
     let params = model.params_of(layers.clone());
     let n_params: usize = params.iter().map(|param| param.spec.n_values()).sum();
     let input = input_bytes(profile, layers.start);
@@ -273,7 +294,12 @@ pub fn stage_bytes(
         (true, true) => profile.split_workspace(layers.clone()).max(whole()),
         (false, _) => whole(),
     };
+    // Copies of the weights that micro-batches use, changes that are not added yet, sums of waves,
+    // what is pulled and its copy, and a server's part.
+    let copies =
+        waves.map_or(0, |(length, distance)| 2 * u64::from(length) + 2 * u64::from(distance) + 8);
     profile.base
+        + Bytes::of_f32(n_params) * copies
         + Bytes(n_params as u64 * profile.param_bytes.total())
         + input * u64::from(n_inputs)
         + stash(profile, layers, split_backward) * u64::from(n_stashes)

@@ -6,6 +6,7 @@
 
 use crate::error::LaunchError;
 use crate::events::Event;
+use crate::exchange::Merged;
 use crate::protocol::{FromCoordinator, FromWorker, Hello, StepReport, Values, Welcome, encode};
 use cavalcade_engine::{Record, Trace};
 use cavalcade_schedule::ActionId;
@@ -43,7 +44,8 @@ pub(crate) struct Facts {
     pub(crate) join_timeout: Nanos,
 }
 
-/// A step, as all ranks together report it.
+/// A step, or a wave where a step has several, as all ranks together report it. Of a wave that does
+/// not end a step the trace is empty.
 #[derive(Clone, Debug)]
 pub struct StepSummary {
     /// Counted from 0.
@@ -58,6 +60,12 @@ pub struct StepSummary {
     pub peak_bytes: Vec<Bytes>,
     /// By rank, by how much passes overran their emulated duration.
     pub overrun: Vec<Nanos>,
+    /// When the step began, or the one that this wave is in, on the coordinator's clock.
+    pub began: Nanos,
+    /// When the last rank was done with it.
+    pub ended: Nanos,
+    /// Without a flush: which versions of weights were merged.
+    pub merged: Vec<Merged>,
 }
 
 /// What is captured of a step for `verify`.
@@ -253,6 +261,9 @@ impl<'a> Coordinator<'a> {
             trace,
             peak_bytes: reports.iter().map(|report| Bytes(report.peak_bytes)).collect(),
             overrun: reports.iter().map(|report| Nanos(report.overrun)).collect(),
+            began: Nanos(reports.iter().map(|report| report.began).min().unwrap_or_default()),
+            ended: Nanos(reports.iter().map(|report| report.ended).max().unwrap_or_default()),
+            merged: reports.iter().flat_map(|report| report.merged.iter().copied()).collect(),
         };
         self.observer.step(&summary).map_err(LaunchError::Observer)
     }

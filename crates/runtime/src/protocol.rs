@@ -14,6 +14,7 @@
 //! The encoding is postcard's. `Hello` begins with the version, and `Ping`, `Pong` and `Hello` stay
 //! the first variants, so that another version is recognised.
 
+use crate::exchange::Merged;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -82,12 +83,14 @@ pub struct Welcome {
     pub is_paced: bool,
     /// Whether to send gradients and weights after every step.
     pub captures: bool,
+    /// Whether replicas go on without one that is lost.
+    pub is_elastic: bool,
 }
 
 /// Values by the logical name of their parameter.
 pub type Values = BTreeMap<String, Vec<f32>>;
 
-/// What one rank did in one step.
+/// What one rank did in one step, or in one wave where a step has several.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct StepReport {
     pub(crate) step: u64,
@@ -101,6 +104,12 @@ pub(crate) struct StepReport {
     pub(crate) peak_bytes: u64,
     /// Nanoseconds by which passes overran their emulated duration: the host was too busy.
     pub(crate) overrun: u64,
+    /// When the step that this is, or is in, began here, on the coordinator's clock.
+    pub(crate) began: u64,
+    /// When it was over here, on the same clock.
+    pub(crate) ended: u64,
+    /// Without a flush: which versions of weights were merged.
+    pub(crate) merged: Vec<Merged>,
 }
 
 /// Encodes a message.
