@@ -14,6 +14,15 @@ pub(crate) const CONFIG: &str = "config.json";
 pub(crate) const WEIGHTS: &str = "model.safetensors";
 pub(crate) const TOKENIZER: &str = "tokenizer.json";
 
+/// The weights in a model's folder, by logical name.
+pub(crate) fn weights(folder: &Path, config: &GptConfig) -> Result<Values, Error> {
+    let network = Model::gpt(config);
+    let params = network.params_of(0..network.n_layers());
+    let expected = params.iter().map(|param| (&param.spec.name[..], &param.spec.shape[..]));
+    let tensors = cavalcade_checkpoint::read_expected(&folder.join(WEIGHTS), expected)?;
+    Ok(tensors.into_iter().map(|(name, tensor)| (name, tensor.into_values())).collect())
+}
+
 /// How the next token is chosen.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sampling {
@@ -45,12 +54,8 @@ impl Generator {
             let problem = format!("{tokens} tokens, but the model has {}", config.vocab);
             return Err(Error::Argument(format!("{}: {problem}", path.display())));
         }
-        let network = Model::gpt(&config);
-        let params = network.params_of(0..network.n_layers());
-        let expected = params.iter().map(|param| (&param.spec.name[..], &param.spec.shape[..]));
-        let tensors = cavalcade_checkpoint::read_expected(&folder.join(WEIGHTS), expected)?;
-        let weights = tensors.into_iter().map(|(name, tensor)| (name, tensor.into_values()));
-        Self::new(config, tokenizer, &weights.collect())
+        let weights = weights(folder, &config)?;
+        Self::new(config, tokenizer, &weights)
     }
 
     /// A model from its parts; `weights` by logical name.

@@ -24,6 +24,7 @@
 //! | a plan is made, lowered, checked, simulated | `prepare` |
 //! | workers run it, files are written | `train`, `report` |
 //! | it is compared with one process | `verify` |
+//! | a run without a flush is replayed | `replay` |
 //! | the model continues a text | `generate` |
 //! | a schedule is looked at by itself | `schedule_study`, `draw` |
 //! | a plan is simulated on devices that are not there | `simulation` |
@@ -34,6 +35,7 @@ mod error;
 mod generate;
 mod prepare;
 mod probe;
+mod replay;
 mod report;
 mod run_folder;
 mod schedule_study;
@@ -41,6 +43,7 @@ mod simulation;
 mod text;
 mod train;
 mod verify;
+mod waves;
 
 pub use cavalcade_cluster::Cluster;
 pub use cavalcade_engine::Trace;
@@ -53,13 +56,15 @@ pub use cavalcade_sim::Prediction;
 pub use cavalcade_transport::Secret;
 pub use cavalcade_units::{Bandwidth, Bytes, DeviceId, Nanos, Rank};
 pub use config::{
-    Config, ConfigError, DataConfig, LaunchConfig, PipelineConfig, PlanConfig, TokenizerKind,
+    Config, ConfigError, DataConfig, LaunchConfig, PipelineConfig, PlanConfig, SyncConfig,
+    TokenizerKind, WavesConfig,
 };
 pub use draw::{schedule_json, schedule_svg, schedule_text, schedule_trace, simulation_svg};
 pub use error::{Error, Failure};
 pub use generate::{Generator, Sampling};
 pub use prepare::Prepared;
 pub use probe::probe;
+pub use replay::Replay;
 pub use report::{RankSummary, StepMetrics, Summary, chrome_trace, simulation_json, timeline};
 pub use run_folder::RunFolder;
 pub use schedule_study::{ScheduleSize, ScheduleStudy, StageTimes, StudyError, compared_kinds};

@@ -125,6 +125,13 @@ impl Trainer {
         follower: &mut dyn Follower,
     ) -> Result<Verification, Error> {
         let schedule = self.prepared.job.schedule.schedule();
+        if self.prepared.job.waves.is_some() {
+            return Err(Error::Argument(
+                "replicas that exchange waves do not compute what one process on the whole batch \
+                 does; train, and let `cavalcade replay RUN` redo the run in one process"
+                    .to_owned(),
+            ));
+        }
         if schedule.detours.is_some() {
             return Err(Error::Argument(format!(
                 "micro-batches of the schedule `{}` take their own ways through the layers; one \
@@ -158,6 +165,7 @@ impl Trainer {
             steps,
             is_paced,
             captures,
+            is_elastic: self.prepared.config.sync.elastic,
         }
     }
 }
@@ -192,8 +200,9 @@ struct Recorder<'a> {
     folder: &'a mut RunFolder,
     follower: &'a mut dyn Follower,
     steps: Vec<StepMetrics>,
-    /// The latest step, with its trace.
+    /// The latest step that has a trace.
     last: Option<StepSummary>,
+    last_ended: Option<Nanos>,
     /// Time by which emulated devices were held up by the host, over all ranks and steps.
     overrun: Nanos,
 }
@@ -204,13 +213,15 @@ impl<'a> Recorder<'a> {
         folder: &'a mut RunFolder,
         follower: &'a mut dyn Follower,
     ) -> Self {
-        Self { prepared, folder, follower, steps: Vec::new(), last: None, overrun: Nanos::ZERO }
+        let (steps, last, last_ended, overrun) = (Vec::new(), None, None, Nanos::ZERO);
+        Self { prepared, folder, follower, steps, last, last_ended, overrun }
     }
 
     fn metrics(&self, step: &StepSummary) -> StepMetrics {
-        let began = self.last.as_ref().map_or(step.trace.start(), |last| last.trace.end());
-        let step_time = step.trace.end().saturating_sub(began);
-        let per_step = self.prepared.job.global_batch() * self.prepared.model.context as u64;
+        let began = self.last_ended.unwrap_or(step.began);
+        let step_time = step.ended.saturating_sub(began);
+        let job = &self.prepared.job;
+        let per_step = job.reported_batch() * self.prepared.model.context as u64;
         let learning_rate = self.prepared.config.settings.learning_rate;
         StepMetrics {
             step: step.step + 1,
@@ -220,8 +231,20 @@ impl<'a> Recorder<'a> {
             tokens: (step.step + 1) * per_step,
             step_ms: step_time.as_millis_f64(),
             tokens_per_s: per_step as f64 / step_time.as_secs_f64().max(1e-9),
-            bubble: step.trace.bubble_fraction(&self.prepared.job.schedule, step_time),
+            bubble: self.bubble(step, step_time),
         }
+    }
+}
+
+impl Recorder<'_> {
+    /// The share of a step that devices stood idle. Waves are not drawn apart: all of a step have
+    /// the share of the whole, and those of one that is not over have none.
+    fn bubble(&self, step: &StepSummary, step_time: Nanos) -> Option<f64> {
+        let schedule = &self.prepared.job.schedule;
+        let has_times = step.trace.iter().next().is_some();
+        let time =
+            if self.prepared.job.waves.is_some() { step.trace.makespan() } else { step_time };
+        has_times.then(|| step.trace.bubble_fraction(schedule, time))
     }
 }
 
@@ -236,7 +259,11 @@ impl Observer for Recorder<'_> {
         self.follower.step(&metrics);
         self.steps.push(metrics);
         self.overrun += step.overrun.iter().copied().sum();
-        self.last = Some(step.clone());
+        self.folder.add_versions(&step.merged).map_err(|e| e.to_string())?;
+        self.last_ended = Some(step.ended);
+        if step.trace.iter().next().is_some() {
+            self.last = Some(step.clone());
+        }
         Ok(())
     }
 }
@@ -266,10 +293,14 @@ impl Measured<'_> {
             final_loss: self.steps.last().map_or(f64::NAN, |step| step.loss),
             val_loss: self.val_loss,
             tokens_per_s: self.steps.last().map_or(0.0, |step| step.tokens as f64) / seconds,
-            predicted_step_ms: prediction.step_time.as_millis_f64(),
-            measured_step_ms: median(steady.iter().map(|step| step.step_ms)),
+            predicted_step_ms: prepared.predicted_report_ms(),
+            measured_step_ms: match prepared.job.waves {
+                // Replicas report waves as they come; only their mean says how fast they are.
+                Some(_) => seconds * 1e3 / self.steps.len().max(1) as f64,
+                None => median(steady.iter().map(|step| step.step_ms)),
+            },
             predicted_bubble: prediction.bubble_fraction,
-            measured_bubble: median(steady.iter().map(|step| step.bubble)),
+            measured_bubble: median(steady.iter().filter_map(|step| step.bubble)),
             seconds,
             host_overrun: self.overrun.as_secs_f64() / available.max(1e-9),
             ranks: ranks

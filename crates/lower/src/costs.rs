@@ -252,8 +252,9 @@ pub struct StagePasses {
     pub some_whole: bool,
     /// Forward passes keep their input alone and run again before the backward pass.
     pub recompute: bool,
-    /// Without a flush, the micro-batches of a wave, and by how many waves replicas may be apart.
-    pub waves: Option<(u32, u32)>,
+    /// Without a flush, how many more copies of its parameters a stage keeps beside one for each
+    /// micro-batch in flight: see [`copies_of_waves`].
+    pub copies: u32,
 }
 
 impl StagePasses {
@@ -264,7 +265,7 @@ impl StagePasses {
             split_backward: split_backward || kind.splits_backward(),
             some_whole: !split_backward && kind.leaves_some_whole(),
             recompute,
-            waves: None,
+            copies: 0,
         }
     }
 }
@@ -280,7 +281,7 @@ pub fn stage_bytes(
     in_flight: u32,
     passes: StagePasses,
 ) -> Bytes {
-    let StagePasses { split_backward, some_whole, recompute, waves } = passes;
+    let StagePasses { split_backward, some_whole, recompute, copies } = passes;
     let params = model.params_of(layers.clone());
     let n_params: usize = params.iter().map(|param| param.spec.n_values()).sum();
     let input = input_bytes(profile, layers.start);
@@ -294,10 +295,10 @@ pub fn stage_bytes(
         (true, true) => profile.split_workspace(layers.clone()).max(whole()),
         (false, _) => whole(),
     };
-    // Copies of the weights that micro-batches use, changes that are not added yet, sums of waves,
-    // what is pulled and its copy, and a server's part.
-    let copies =
-        waves.map_or(0, |(length, distance)| 2 * u64::from(length) + 2 * u64::from(distance) + 8);
+    let copies = match copies {
+        0 => 0,
+        copies => u64::from(copies) + u64::from(in_flight),
+    };
     profile.base
         + Bytes::of_f32(n_params) * copies
         + Bytes(n_params as u64 * profile.param_bytes.total())
@@ -305,6 +306,14 @@ pub fn stage_bytes(
         + stash(profile, layers, split_backward) * u64::from(n_stashes)
         + workspace
         + messages * (4 * (u64::from(in_flight) + 1))
+}
+
+/// Copies of its parameters that a stage keeps for waves of `length` micro-batches between replicas
+/// that may be `distance` waves apart: changes that are not added yet, sums of waves, what is
+/// pulled and what travels; and, where the servers of `served` replicas are with it, theirs.
+pub fn copies_of_waves(length: u32, distance: u32, served: Option<u32>) -> u32 {
+    let own = length + 1 + distance + 2 + 3;
+    own + served.map_or(0, |n| 3 + n * (distance + 1))
 }
 
 /// What leaves the layer before `start`, which is as large as its gradient.

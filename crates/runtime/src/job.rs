@@ -91,11 +91,11 @@ impl Job {
     pub(crate) fn place_of(&self, microbatch: MicrobatchId, step: u64) -> (u64, u64) {
         let schedule = self.schedule.schedule();
         let path = schedule.microbatches[microbatch.idx()];
-        let first = schedule.microbatches.partition_point(|&other| other < path);
-        let of_path = schedule.microbatches[first..].iter().take_while(|&&p| p == path).count();
-        let place = (microbatch.idx() - first) as u64;
+        let on_path = |all: &[u32]| all.iter().filter(|&&other| other == path).count() as u64;
+        let of_path = on_path(&schedule.microbatches);
+        let place = on_path(&schedule.microbatches[..microbatch.idx()]);
         let wave = schedule.wave.map_or(step, |length| self.wave(step, place as u32 / length));
-        (wave, step * of_path as u64 + place)
+        (wave, step * of_path + place)
     }
 
     /// The first sample of a micro-batch. Waves follow each other in the order of samples, and

@@ -1,6 +1,7 @@
 //! The configuration as it is meant: every value checked, every default filled in.
 
 use super::file::{ConfigFile, OptimizerWord, Paths, PipelineFile, RecomputeWord, TokenizerWord};
+use super::sync::{self, SyncConfig};
 use super::{ConfigError, overrides};
 use cavalcade_cluster::{Cluster, ClusterError, ClusterFile};
 use cavalcade_model::GptConfig;
@@ -35,6 +36,8 @@ pub struct Config {
     pub validation_windows: u32,
     /// What the file says about the plan.
     pub plan: PlanConfig,
+    /// How replicas stay together.
+    pub sync: SyncConfig,
     /// Devices and links.
     pub cluster: Cluster,
     /// How workers are started.
@@ -176,15 +179,17 @@ impl Config {
             model.bias,
         )
         .map_err(|e| fail("model", e.to_string()))?;
+        let (plan, sync) = plan(&file, &cluster, &fail)?;
         Ok(Self {
             path: path.to_owned(),
             profile: file.profile.as_ref().map(|profile| base.join(profile)),
             data: data(&file, &base, &fail)?,
             settings: settings(&file, &fail)?,
             global_batch: file.train.global_batch,
-            microbatch: microbatch(&file, &fail)?,
+            microbatch: microbatch(&file, sync.waves.is_some(), &fail)?,
             validation_windows: file.train.validation_windows,
-            plan: plan(&file, &cluster, &fail)?,
+            plan,
+            sync,
             launch: launch(&file, &cluster, &fail)?,
             model,
             cluster,
@@ -286,10 +291,14 @@ fn data(file: &ConfigFile, base: &Path, fail: &Fail) -> Result<DataConfig, Confi
     Ok(DataConfig { paths, base: base.to_owned(), tokenizer, validation })
 }
 
-fn microbatch(file: &ConfigFile, fail: &Fail) -> Result<u32, ConfigError> {
+fn microbatch(file: &ConfigFile, has_waves: bool, fail: &Fail) -> Result<u32, ConfigError> {
     let (global, micro) = (file.train.global_batch, file.train.microbatch);
     if micro == 0 {
         return Err(fail("train.microbatch", "0 sequences; at least 1 is needed".to_owned()));
+    }
+    if has_waves {
+        // What a wave holds follows from what is in flight.
+        return Ok(micro);
     }
     if global == 0 {
         return Err(fail("train.global_batch", "0 sequences; at least 1 is needed".to_owned()));
@@ -364,6 +373,7 @@ fn settings(file: &ConfigFile, fail: &Fail) -> Result<Settings, ConfigError> {
             steps: file.train.steps,
         },
         clip_norm,
+        servers: sync::servers(file, fail)?,
     })
 }
 
@@ -371,10 +381,6 @@ fn settings(file: &ConfigFile, fail: &Fail) -> Result<Settings, ConfigError> {
 fn not_for_training(kind: Kind) -> Option<String> {
     let remedy = "use another kind such as 1f1b, or draw this one with `cavalcade schedule`";
     let why = match kind {
-        _ if !kind.has_flush() => {
-            "updates the weights after every micro-batch, and training here \
-                                   makes one optimizer step of all of a step's micro-batches"
-        }
         _ if kind.is_second_order() => {
             "is for objectives that hold gradients by the input, and \
                                         a language model's loss has none"
@@ -384,12 +390,17 @@ fn not_for_training(kind: Kind) -> Option<String> {
     Some(format!("{why}; {remedy}"))
 }
 
-fn plan(file: &ConfigFile, cluster: &Cluster, fail: &Fail) -> Result<PlanConfig, ConfigError> {
+fn plan(
+    file: &ConfigFile,
+    cluster: &Cluster,
+    fail: &Fail,
+) -> Result<(PlanConfig, SyncConfig), ConfigError> {
     let kind: Kind =
         file.plan.schedule.parse().map_err(|e| fail("plan.schedule", format!("{e}")))?;
     if let Some(problem) = not_for_training(kind) {
         return Err(fail("plan.schedule", format!("`{kind}` {problem}")));
     }
+    let (kind, sync) = sync::sync(file, kind, fail)?;
     let recompute = file.plan.recompute == RecomputeWord::All;
     // 0 is how a file says "do not offload": TOML has no null.
     let offload = Some(file.plan.offload).filter(|&ahead| ahead != 0);
@@ -445,7 +456,7 @@ fn plan(file: &ConfigFile, cluster: &Cluster, fail: &Fail) -> Result<PlanConfig,
         });
     }
     let split_backward = kind.splits_backward() || file.plan.split_backward;
-    Ok(PlanConfig { kind, split_backward, recompute, offload, pipelines })
+    Ok((PlanConfig { kind, split_backward, recompute, offload, pipelines }, sync))
 }
 
 fn layer_range(text: &str) -> Option<Range<u32>> {

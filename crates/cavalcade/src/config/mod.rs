@@ -10,6 +10,8 @@ mod checked;
 mod error;
 mod file;
 mod overrides;
+mod sync;
 
 pub use checked::{Config, DataConfig, LaunchConfig, PipelineConfig, PlanConfig, TokenizerKind};
 pub use error::ConfigError;
+pub use sync::{SyncConfig, WavesConfig};

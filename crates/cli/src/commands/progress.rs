@@ -59,11 +59,12 @@ impl Follower for Progress {
     }
 
     fn step(&mut self, metrics: &StepMetrics) {
+        let bubble = metrics.bubble.map(|bubble| format!("  bubble {:.0} %", bubble * 100.0));
         let facts = format!(
-            "loss {:.3}  {:.0} tokens/s  bubble {:.0} %",
+            "loss {:.3}  {:.0} tokens/s{}",
             metrics.loss,
             metrics.tokens_per_s,
-            metrics.bubble * 100.0
+            bubble.unwrap_or_default()
         );
         if let Some(bar) = &self.bar {
             bar.set_position(metrics.step);

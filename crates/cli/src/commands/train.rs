@@ -19,7 +19,11 @@ pub(crate) fn run(arguments: &Train) -> Result<u8> {
     if place::from_environment()?.is_some_and(|place| place.rank.0 != 0) {
         return super::worker::run(&arguments.config);
     }
-    let config = input::config(&arguments.config)?;
+    let mut set = arguments.config.clone();
+    if arguments.elastic {
+        set.set.push("sync.elastic=true".to_owned());
+    }
+    let config = input::config(&set)?;
     let out = match &arguments.out {
         Some(out) => out.clone(),
         None => next_folder(&config.path)?,
@@ -75,7 +79,7 @@ fn introduction(prepared: &Prepared) -> String {
     format!(
         "GPT of {} blocks, width {}, {} heads, context {}, {} tokens: {} parameters\n\
          training text: {} tokens of {}\n\n{}\n\n\
-         predicted step {:.1} ms, bubble {:.1} %\n\n{drawing}",
+         {}predicted {} {:.1} ms, bubble {:.1} %\n\n{drawing}",
         model.layers,
         model.width,
         model.heads,
@@ -85,8 +89,23 @@ fn introduction(prepared: &Prepared) -> String {
         prepared.text.n_train_tokens(),
         prepared.config.data.paths.join(", "),
         plan_table(prepared),
-        prediction.step_time.as_millis_f64(),
+        waves(prepared),
+        if prepared.job.waves.is_some() { "wave" } else { "step" },
+        prepared.predicted_report_ms(),
         prediction.bubble_fraction * 100.0,
+    )
+}
+
+/// How replicas exchange waves, if they do.
+fn waves(prepared: &Prepared) -> String {
+    let plan = &prepared.plan;
+    let (Some(waves), Some((_, length))) = (plan.waves(), plan.waves_of_step()) else {
+        return String::new();
+    };
+    format!(
+        "waves of {length} micro-batches a pipeline, pipelines at most {} waves apart, servers {}\n",
+        waves.distance + 1,
+        waves.servers
     )
 }
 

@@ -75,7 +75,7 @@ impl Graph {
     }
 
     /// The pulls that wait for a push.
-    fn pulls_after(&self, push: ActionId) -> impl Iterator<Item = ActionId> {
+    pub(super) fn pulls_after(&self, push: ActionId) -> impl Iterator<Item = ActionId> {
         let first = self.served.partition_point(|&(before, _)| before < push);
         self.served[first..].iter().take_while(move |pair| pair.0 == push).map(|pair| pair.1)
     }
