@@ -11,7 +11,7 @@ use crate::text::Text;
 use crate::verify::difference;
 use cavalcade_plan::Plan;
 use cavalcade_profile::Profile;
-use cavalcade_runtime::{Merged, replay};
+use cavalcade_runtime::{VersionEvent, replay};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::path::Path;
@@ -21,7 +21,7 @@ use std::path::Path;
 pub struct Replay {
     /// Waves that were replayed.
     pub waves: u64,
-    /// Largest relative difference of the loss of a wave.
+    /// Largest relative difference of the loss of a wave, up to the first that lacks a replica.
     pub loss_difference: f64,
     /// L2 of the difference of the final weights over L2 of the weights.
     pub weight_difference: f64,
@@ -64,10 +64,10 @@ impl Replay {
             .map_err(|e| in_plan(e.to_string()))?;
         let prepared = Prepared::planned(config, text, profile, plan)?;
         let job = &prepared.job;
-        let merged: Vec<Merged> = lines(&folder.join(VERSIONS))?;
+        let versions: Vec<VersionEvent> = lines(&folder.join(VERSIONS))?;
         let metrics: Vec<StepMetrics> = lines(&folder.join("metrics.jsonl"))?;
         let weights = generate::weights(&folder.join("model"), &prepared.model)?;
-        let replayed = replay(job, &merged)?;
+        let replayed = replay(job, &versions)?;
         if metrics.len() != replayed.losses.len() {
             return Err(Error::Argument(format!(
                 "{}: the run reported {} waves of {}: it has not come to its end",
@@ -76,7 +76,9 @@ impl Replay {
                 replayed.losses.len()
             )));
         }
-        let pairs = metrics.iter().zip(&replayed.losses);
+        // What a replica had computed before it was lost is known in part.
+        let n_whole = replayed.first_left.map_or(metrics.len(), |wave| wave as usize);
+        let pairs = metrics.iter().zip(&replayed.losses).take(n_whole);
         let losses = pairs.map(|(found, expected)| (found.loss - expected).abs() / expected);
         let loss_difference = losses.fold(0.0, f64::max);
         let weight_difference = difference(&weights, &replayed.weights);

@@ -7,7 +7,7 @@ use crate::prepare::Prepared;
 use crate::report::{StepMetrics, Summary};
 use cavalcade_checkpoint::{Metadata, Tensor, Tensors, atomic_write};
 use cavalcade_model::Model;
-use cavalcade_runtime::{Merged, Values};
+use cavalcade_runtime::{Values, VersionEvent};
 use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -103,10 +103,10 @@ impl RunFolder {
     }
 
     /// Adds lines to `versions.jsonl`.
-    pub(crate) fn add_versions(&mut self, merged: &[Merged]) -> Result<(), Error> {
+    pub(crate) fn add_versions(&mut self, versions: &[VersionEvent]) -> Result<(), Error> {
         let Some(file) = &mut self.versions else { return Ok(()) };
         let line = |entry| serde_json::to_string(entry).expect("numbers") + "\n";
-        let lines: String = merged.iter().map(line).collect();
+        let lines: String = versions.iter().map(line).collect();
         file.write_all(lines.as_bytes()).map_err(|e| Error::Unwritable {
             path: self.path.join(VERSIONS),
             reason: e.to_string(),

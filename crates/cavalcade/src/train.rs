@@ -13,9 +13,10 @@ use cavalcade_model::Model;
 use cavalcade_plan::Plan;
 use cavalcade_profile::{Meter, Profile};
 use cavalcade_runtime::{
-    Interrupt, Launch, LaunchError, Observer, Place, StepSummary, Values, Welcome, launch, work,
+    Interrupt, Launch, LaunchError, Observer, Place, StepSummary, Values, VersionEvent, Welcome,
+    launch, work,
 };
-use cavalcade_units::Nanos;
+use cavalcade_units::{Nanos, Rank};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -25,6 +26,10 @@ pub trait Follower {
     fn listening(&mut self, address: SocketAddr);
     /// A step is over.
     fn step(&mut self, metrics: &StepMetrics);
+    /// The run goes on without these ranks, of which one was lost.
+    fn left(&mut self, ranks: &[Rank], why: &str) {
+        let _ = (ranks, why);
+    }
 }
 
 /// Runs what was prepared.
@@ -253,13 +258,21 @@ impl Observer for Recorder<'_> {
         self.follower.listening(address);
     }
 
+    fn left(&mut self, ranks: &[Rank], why: &str) {
+        self.follower.left(ranks, why);
+    }
+
+    fn versions(&mut self, versions: &[VersionEvent]) -> Result<(), String> {
+        self.folder.add_versions(versions).map_err(|e| e.to_string())
+    }
+
     fn step(&mut self, step: &StepSummary) -> Result<(), String> {
         let metrics = self.metrics(step);
         self.folder.add_metrics(&metrics).map_err(|e| e.to_string())?;
         self.follower.step(&metrics);
         self.steps.push(metrics);
         self.overrun += step.overrun.iter().copied().sum();
-        self.folder.add_versions(&step.merged).map_err(|e| e.to_string())?;
+        self.folder.add_versions(&step.versions).map_err(|e| e.to_string())?;
         self.last_ended = Some(step.ended);
         if step.trace.iter().next().is_some() {
             self.last = Some(step.clone());

@@ -5,7 +5,7 @@
 //! contended by two ops that want the same thing; they only prove it to the compiler.
 
 use crate::error::RunError;
-use crate::exchange::{Exchanged, Merged};
+use crate::exchange::Exchanged;
 use crate::job::Job;
 use crate::lock::lock;
 use crate::pacing::Pacer;
@@ -38,8 +38,6 @@ pub(crate) struct StepOutcome {
     pub(crate) loss: f64,
     /// The same by report, of those that are not over.
     losses: BTreeMap<u64, f64>,
-    /// Which versions of weights it went on with.
-    pub(crate) merged: Vec<Merged>,
     /// Norm of the whole gradient before clipping.
     pub(crate) grad_norm: Option<f64>,
     /// Gradients before clipping, by parameter, of those owned here; only when captured.

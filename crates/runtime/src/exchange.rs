@@ -16,19 +16,6 @@ use cavalcade_units::{ChunkId, ExchangeId, MicrobatchId, Rank};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-/// Which version of a part of its weights a chunk went on with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Merged {
-    /// The chunk, as the schedule numbers it.
-    pub chunk: u32,
-    /// The bucket of parameters, as the schedule numbers it.
-    pub bucket: u32,
-    /// Before the last micro-batch of this wave, counted from 0 over the run.
-    pub wave: u64,
-    /// How many waves of all replicas the weights held.
-    pub version: u64,
-}
-
 /// What a device keeps between those ops.
 #[derive(Default)]
 pub(crate) struct Exchanged {
@@ -128,8 +115,6 @@ impl Device {
             sums.retain(|&(chunk, of), _| chunk != entry.chunk || of >= least);
         }
         held.chunk.update(&mut |weights, _| weights[span.clone()].copy_from_slice(&merged));
-        let (chunk, bucket) = (entry.chunk.0, entry.bucket.0);
-        lock(&self.outcome).merged.push(Merged { chunk, bucket, wave, version });
         Ok(())
     }
 

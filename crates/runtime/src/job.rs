@@ -9,7 +9,8 @@ use cavalcade_lower::OpCosts;
 use cavalcade_model::{GptConfig, Model};
 use cavalcade_nn::{Chunk, ChunkParam, gpt_chunk};
 use cavalcade_schedule::{BucketId, CheckedSchedule, Op};
-use cavalcade_units::{DeviceId, MicrobatchId, Rank};
+use cavalcade_units::{ChunkId, DeviceId, MicrobatchId, Rank};
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -160,6 +161,19 @@ impl Job {
             ranks[device.idx()] = Some(Rank::from_idx(idx));
         }
         ranks
+    }
+
+    /// The pipelines that a device works for.
+    pub(crate) fn pipelines_of(&self, device: DeviceId) -> BTreeSet<u32> {
+        let schedule = self.schedule.schedule();
+        let paths = (0..).zip(&schedule.paths);
+        let is_on = |path: &[ChunkId]| schedule.chunks_on(device).any(|own| path.contains(&own));
+        paths.filter(|(_, path)| is_on(path)).map(|(idx, _)| idx).collect()
+    }
+
+    /// Whether parameter servers are on a device.
+    pub(crate) fn serves(&self, device: DeviceId) -> bool {
+        self.schedule.schedule().buckets.iter().any(|bucket| bucket.server == Some(device))
     }
 
     /// Hash of the schedule's text, by which ranks make sure that they run the same one.

@@ -3,11 +3,11 @@
 use crate::coordinator::Captured;
 use crate::device::Device;
 use crate::error::RunError;
-use crate::exchange::Merged;
 use crate::job::Job;
 use crate::protocol::Values;
 use crate::servers::Servers;
 use crate::steps::{AtWork, run_steps};
+use crate::versions::VersionEvent;
 use cavalcade_profile::Meter;
 use cavalcade_transport::{InProcess, Transport};
 use std::sync::Arc;
@@ -18,8 +18,8 @@ pub struct ThreadRun {
     /// By step, or by wave without a flush: the loss and what was captured, which is nothing of
     /// waves.
     pub steps: Vec<(f64, Captured)>,
-    /// Without a flush: which versions of weights each chunk went on with.
-    pub merged: Vec<Merged>,
+    /// Without a flush: what the parameter servers logged.
+    pub versions: Vec<VersionEvent>,
     /// The same: what the parameter servers have in the end.
     pub weights: Values,
 }
@@ -55,7 +55,7 @@ pub fn run_threads(job: &Job, steps: u64, meter: &Arc<dyn Meter>) -> Result<Thre
             sum.1.gradients.extend(part.1.gradients);
             sum.1.weights.extend(part.1.weights);
         }
-        whole.merged.extend(rank.merged);
+        whole.versions.extend(rank.versions);
         whole.weights.extend(rank.weights);
     }
     Ok(whole)
@@ -81,9 +81,9 @@ fn run_rank(
             captured = Captured { gradients: outcome.gradients, weights: device.owned_weights() };
         }
         run.steps.push((outcome.loss, captured));
-        run.merged.extend(outcome.merged);
         Ok(())
     })?;
+    run.versions = servers.take_log();
     run.weights = servers.weights();
     Ok(run)
 }

@@ -7,14 +7,14 @@
 //!                                     <--  Welcome  plan, profile, what to capture
 //!   Ready    schedule hash, address   -->           a difference is named and stops the run
 //!                                     <--  Go       all addresses
-//!   (Step, Captured?)*, Weights, Done  -->           or Failed
+//!   (Step, Captured?)*, Versions, Weights, Done  -->           or Failed
 //!                                     <--  Abort    at any time
 //! ```
 //!
 //! The encoding is postcard's. `Hello` begins with the version, and `Ping`, `Pong` and `Hello` stay
 //! the first variants, so that another version is recognised.
 
-use crate::exchange::Merged;
+use crate::versions::VersionEvent;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -37,8 +37,10 @@ pub(crate) enum FromWorker {
         /// After the optimizer.
         weights: Values,
     },
-    /// The final values of the parameters that this rank owns.
+    /// The final values of the parameters that this rank owns or serves.
     Weights(Values),
+    /// What the parameter servers here have logged since the last step.
+    Versions(Vec<VersionEvent>),
     Done,
     Failed {
         message: String,
@@ -108,8 +110,8 @@ pub(crate) struct StepReport {
     pub(crate) began: u64,
     /// When it was over here, on the same clock.
     pub(crate) ended: u64,
-    /// Without a flush: which versions of weights were merged.
-    pub(crate) merged: Vec<Merged>,
+    /// What the parameter servers here have logged.
+    pub(crate) versions: Vec<VersionEvent>,
 }
 
 /// Encodes a message.

@@ -7,10 +7,10 @@
 
 use crate::device::{optimizer, span};
 use crate::error::RunError;
-use crate::exchange::Merged;
 use crate::job::Job;
 use crate::protocol::Values;
 use crate::server_rule::ServedWeights;
+use crate::versions::VersionEvent;
 use cavalcade_nn::{Activation, Chunk, ChunkInput, ChunkOutput, Optimizer, Targets, gpt_chunk};
 use cavalcade_schedule::{BucketId, Op, Pass};
 use cavalcade_units::{ChunkId, DeviceId, ExchangeId, MicrobatchId};
@@ -25,6 +25,8 @@ pub struct Replayed {
     pub weights: Values,
     /// How stale weights were.
     pub staleness: Staleness,
+    /// The first wave that a server went on with without a replica that was lost.
+    pub first_left: Option<u64>,
 }
 
 /// The largest numbers of updates that weights lacked.
@@ -56,6 +58,8 @@ struct Versions {
     brought: BTreeMap<u64, Vec<Option<Vec<f32>>>>,
     version: u64,
     kept: BTreeMap<u64, Vec<f32>>,
+    /// By holder that was lost, the first wave without its changes.
+    left: HashMap<u32, u64>,
 }
 
 struct Replay<'a> {
@@ -66,18 +70,20 @@ struct Replay<'a> {
     activations: HashMap<(ChunkId, MicrobatchId), Activation>,
     gradients: HashMap<(ChunkId, MicrobatchId), Activation>,
     outcome: Replayed,
+    /// Devices of replicas that were lost in an earlier step.
+    lost: Vec<DeviceId>,
 }
 
-/// Replays the run of `job` that left the log `merged`.
+/// Replays the run of `job` that left the log `versions`.
 ///
 /// # Errors
 /// If the log is not one of such a run: an entry is missing, or names a version that can't have
 /// been there.
-pub fn replay(job: &Job, merged: &[Merged]) -> Result<Replayed, RunError> {
+pub fn replay(job: &Job, versions: &[VersionEvent]) -> Result<Replayed, RunError> {
     let waves = job.waves.ok_or_else(|| {
         RunError::Setup("the run exchanged no waves, so there is nothing to replay".to_owned())
     })?;
-    let mut replay = Replay::new(job, merged, waves.total);
+    let mut replay = Replay::new(job, versions, waves.total);
     for step in 0..job.n_steps(waves.total) {
         replay.step(step)?;
     }
@@ -89,13 +95,22 @@ pub fn replay(job: &Job, merged: &[Merged]) -> Result<Replayed, RunError> {
 }
 
 impl<'a> Replay<'a> {
-    fn new(job: &'a Job, merged: &[Merged], n_waves: u64) -> Self {
+    fn new(job: &'a Job, log: &[VersionEvent], n_waves: u64) -> Self {
         let schedule = job.schedule.schedule();
         let replica = |layers: &std::ops::Range<u32>| {
             let chunk = gpt_chunk(&job.config, layers.clone(), job.settings.seed);
             let optimizer = optimizer(job.settings.optimizer, chunk.params());
             let (changes, sums) = (HashMap::new(), BTreeMap::new());
             Replica { chunk, optimizer, changes, sums, n_applied: 0, version: 0 }
+        };
+        let left = |wanted: usize| {
+            let left = log.iter().filter_map(move |event| match *event {
+                VersionEvent::Left { chunk, bucket, wave } if bucket as usize == wanted => {
+                    Some((chunk, wave))
+                }
+                _ => None,
+            });
+            left.collect::<HashMap<u32, u64>>()
         };
         let versions = |idx: usize| {
             let weights = job.initial_weights(BucketId(idx as u32));
@@ -104,17 +119,28 @@ impl<'a> Replay<'a> {
                 served: ServedWeights::new(job.settings.servers, weights),
                 brought: BTreeMap::new(),
                 version: 0,
+                left: left(idx),
             }
         };
-        let entries = merged.iter().map(|m| ((m.chunk, m.bucket, m.wave), m.version));
+        let entries = log.iter().filter_map(|event| match *event {
+            VersionEvent::Pulled { chunk, bucket, wave, version } => {
+                Some(((chunk, bucket, wave), version))
+            }
+            VersionEvent::Left { .. } => None,
+        });
         Self {
             job,
             log: entries.collect(),
             replicas: schedule.chunks.iter().map(|chunk| replica(&chunk.layers)).collect(),
             versions: (0..schedule.buckets.len()).map(versions).collect(),
             activations: HashMap::new(),
+            lost: Vec::new(),
             gradients: HashMap::new(),
-            outcome: Replayed { losses: vec![0.0; n_waves as usize], ..Replayed::default() },
+            outcome: Replayed {
+                losses: vec![0.0; n_waves as usize],
+                first_left: (0..schedule.buckets.len()).flat_map(|b| left(b).into_values()).min(),
+                ..Replayed::default()
+            },
         }
     }
 
@@ -123,6 +149,9 @@ impl<'a> Replay<'a> {
         let job = self.job;
         let programs = &job.schedule.schedule().programs;
         let mut at = vec![0; programs.len()];
+        for &device in &self.lost {
+            at[device.idx()] = programs[device.idx()].len();
+        }
         loop {
             let before = at.clone();
             for (device, program) in programs.iter().enumerate() {
@@ -133,18 +162,35 @@ impl<'a> Replay<'a> {
                     at[device] += 1;
                 }
             }
-            if at.iter().zip(programs).all(|(&at, program)| at == program.len()) {
+            let unfinished = at.iter().zip(programs).enumerate();
+            let unfinished = unfinished.filter(|(_, (at, program))| **at < program.len());
+            let mut unfinished = unfinished.map(|(idx, _)| DeviceId::from_idx(idx)).peekable();
+            if unfinished.peek().is_none() {
                 return Ok(());
             }
             if at == before {
-                let stuck = at.iter().zip(programs).position(|(&at, p)| at < p.len());
-                let device = DeviceId::from_idx(stuck.unwrap_or_default());
+                let Some(device) = unfinished.find(|&device| !self.has_left(device)) else {
+                    // What lost replicas did not come to is not replayed.
+                    let devices = (0..programs.len()).map(DeviceId::from_idx);
+                    self.lost = devices.filter(|&device| self.has_left(device)).collect();
+                    return Ok(());
+                };
                 return Err(RunError::Setup(format!(
                     "the log of versions cannot be one of this run: in step {step}, device \
                      {device} waits for a version that is never complete"
                 )));
             }
         }
+    }
+
+    /// Whether a device's pipeline was lost.
+    fn has_left(&self, device: DeviceId) -> bool {
+        let schedule = self.job.schedule.schedule();
+        let is_lost =
+            |chunk: &ChunkId| self.versions.iter().any(|of| of.left.contains_key(&chunk.0));
+        schedule.chunks_on(device).any(|own| {
+            schedule.paths.iter().any(|path| path.contains(&own) && path.iter().any(is_lost))
+        })
     }
 
     /// Runs an op; false if what it needs is not there yet.
@@ -276,11 +322,19 @@ impl<'a> Replay<'a> {
         }
         let holder = bucket.holders.iter().position(|&chunk| chunk == entry.chunk);
         let holder = holder.expect("an exchange is of one of the bucket's holders");
-        let Versions { served, brought, version, kept } = &mut self.versions[entry.bucket.idx()];
+        let Versions { served, brought, version, kept, left } =
+            &mut self.versions[entry.bucket.idx()];
+        if left.get(&entry.chunk.0).is_some_and(|&from| from <= wave) {
+            // It was on its way when the replica was lost.
+            return;
+        }
         let n_holders = bucket.holders.len();
         brought.entry(wave).or_insert_with(|| vec![None; n_holders])[holder] = Some(sum);
         while let Some(first) = brought.first_entry() {
-            if first.get().iter().any(Option::is_none) {
+            let wave = *first.key();
+            let is_gone = |holder: &ChunkId| left.get(&holder.0).is_some_and(|&from| from <= wave);
+            let brought = first.get().iter().zip(&bucket.holders);
+            if brought.into_iter().any(|(sum, holder)| sum.is_none() && !is_gone(holder)) {
                 break;
             }
             let (wave, brought) = first.remove_entry();
@@ -299,6 +353,10 @@ impl<'a> Replay<'a> {
         let wave = self.job.wave(step, entry.wave);
         let bucket = entry.bucket;
         let Some(&version) = self.log.get(&(entry.chunk.0, bucket.0, wave)) else {
+            let device = schedule.chunks[entry.chunk.idx()].device;
+            if self.has_left(device) {
+                return Ok(false);
+            }
             return Err(RunError::Setup(format!(
                 "the log of versions has no entry for chunk {}, bucket {}, wave {wave}; was the \
                  run ended early?",

@@ -17,6 +17,7 @@ use crate::job::Job;
 use crate::lock::lock;
 use crate::protocol::Values;
 use crate::server_rule::ServedWeights;
+use crate::versions::VersionEvent;
 use cavalcade_schedule::BucketId;
 use cavalcade_transport::{Tag, Transport, TransportError, decode_f32s, encode_f32s};
 use cavalcade_units::{ChunkId, DeviceId, ExchangeId, Rank};
@@ -42,6 +43,8 @@ struct State {
     version: u64,
     /// By last wave of an exchange, what each holder has brought.
     brought: BTreeMap<u64, Vec<Option<Vec<f32>>>>,
+    /// By holder, the first wave that it has not brought.
+    next: Vec<u64>,
     /// Which holders still take part.
     is_here: Vec<bool>,
     is_closed: bool,
@@ -53,14 +56,17 @@ impl Server {
         let n_holders = self.holders.len();
         let of_wave = state.brought.entry(wave).or_insert_with(|| vec![None; n_holders]);
         of_wave[holder] = Some(sum);
+        state.next[holder] = wave + 1;
         self.complete(&mut state);
     }
 
-    /// A holder takes no part any more: nobody waits for it.
-    fn leave(&self, holder: usize) {
+    /// A holder takes no part any more: nobody waits for it. The first wave that lacks its changes;
+    /// none if it had left before.
+    fn leave(&self, holder: usize) -> Option<u64> {
         let mut state = lock(&self.state);
-        state.is_here[holder] = false;
+        let was_here = std::mem::replace(&mut state.is_here[holder], false);
         self.complete(&mut state);
+        was_here.then(|| state.next[holder])
     }
 
     fn close(&self) {
@@ -102,6 +108,7 @@ pub(crate) struct Servers {
     transport: Arc<dyn Transport>,
     n_steps: u64,
     is_elastic: bool,
+    log: Mutex<Vec<VersionEvent>>,
 }
 
 impl Servers {
@@ -122,6 +129,7 @@ impl Servers {
             let state = State {
                 served: ServedWeights::new(job.settings.servers, weights),
                 version: 0,
+                next: vec![0; bucket.holders.len()],
                 brought: BTreeMap::new(),
                 is_here: vec![true; bucket.holders.len()],
                 is_closed: false,
@@ -135,7 +143,8 @@ impl Servers {
         });
         let servers = servers.collect();
         let transport = Arc::clone(transport);
-        Self { servers, job: job.clone(), transport, n_steps, is_elastic }
+        let log = Mutex::default();
+        Self { servers, job: job.clone(), transport, n_steps, is_elastic, log }
     }
 
     /// Serves until every holder has brought and asked for all that the run has; returns then, or
@@ -153,6 +162,11 @@ impl Servers {
                 threads.into_iter().map(|thread| thread.join().unwrap_or(Err(RunError::LaneGone)));
             outcomes.fold(Ok(()), |all, one| all.and(one))
         })
+    }
+
+    /// Takes what was logged since the last time.
+    pub(crate) fn take_log(&self) -> Vec<VersionEvent> {
+        std::mem::take(&mut lock(&self.log))
     }
 
     /// The weights of all servers here, by logical name.
@@ -175,31 +189,34 @@ impl Servers {
             server.bring(holder, wave, sum);
             Ok(())
         });
-        self.concluded(server, holder, outcome)
+        self.concluded(outcome, &|| {
+            // All that it had sent before has been heard.
+            if let Some(wave) = server.leave(holder) {
+                let (chunk, bucket) = (server.holders[holder].0, server.bucket.0);
+                lock(&self.log).push(VersionEvent::Left { chunk, bucket, wave });
+            }
+        })
     }
 
     fn answer_pulls(&self, server: &Server, holder: usize) -> Result<(), RunError> {
-        let outcome = self.each_exchange(server, holder, &mut |from, tag, _, least| {
+        let outcome = self.each_exchange(server, holder, &mut |from, tag, wave, least| {
             self.transport.recv(from, Tag::new(ASK, tag.0, tag.1))?;
             let Some((version, weights)) = server.at_least(least) else { return Ok(()) };
+            let (chunk, bucket) = (server.holders[holder].0, server.bucket.0);
+            lock(&self.log).push(VersionEvent::Pulled { chunk, bucket, wave, version });
             let mut answer = version.to_le_bytes().to_vec();
             answer.extend(encode_f32s(&weights));
             self.transport.send(from, Tag::new(ANSWER, tag.0, tag.1), answer)?;
             Ok(())
         });
-        self.concluded(server, holder, outcome)
+        self.concluded(outcome, &|| {})
     }
 
     /// A holder that is lost leaves, if others may go on without it; any other error ends all.
-    fn concluded(
-        &self,
-        server: &Server,
-        holder: usize,
-        outcome: Result<(), RunError>,
-    ) -> Result<(), RunError> {
+    fn concluded(&self, outcome: Result<(), RunError>, leave: &dyn Fn()) -> Result<(), RunError> {
         let is_lost = matches!(&outcome, Err(RunError::Transport(TransportError::PeerLost { .. })));
         if is_lost && self.is_elastic {
-            server.leave(holder);
+            leave();
             return Ok(());
         }
         if let Err(error) = &outcome {

@@ -179,23 +179,24 @@ impl Session<'_> {
     ) -> Result<(), RunError> {
         let n_steps = job.n_steps(welcome.steps);
         let servers = Servers::on(id, job, n_steps, transport, welcome.is_elastic);
-        let mut report = |over| self.report(job, device, id, welcome.captures, clock_offset, over);
         let (servers, meter, transport) = (&servers, &self.meter, &**transport);
+        let mut report =
+            |over| self.report((job, device, id), servers, welcome.captures, clock_offset, over);
         let at_work = AtWork { job, id, device, servers, meter, transport };
         run_steps(&at_work, welcome.steps, &mut report)?;
         let mut weights = servers.weights();
         if job.waves.is_none() {
             weights = device.owned_weights();
         }
+        say(&self.coordinator, &FromWorker::Versions(servers.take_log()))?;
         say(&self.coordinator, &FromWorker::Weights(weights))?;
         say(&self.coordinator, &FromWorker::Done)
     }
 
     fn report(
         &self,
-        job: &Job,
-        device: &Device,
-        id: DeviceId,
+        (job, device, id): (&Job, &Device, DeviceId),
+        servers: &Servers,
         captures: bool,
         clock_offset: i128,
         over: Over,
@@ -222,7 +223,7 @@ impl Session<'_> {
             overrun: outcome.overrun.0,
             began: on_their_clock(over.began),
             ended: on_their_clock(ended),
-            merged: outcome.merged,
+            versions: servers.take_log(),
         };
         say(&self.coordinator, &FromWorker::Step(report))?;
         if captures {

@@ -6,8 +6,8 @@ mod support;
 use cavalcade_nn::{ChunkInput, ChunkOutput, Targets, gpt_chunk};
 use cavalcade_plan::{Placement, Waves};
 use cavalcade_runtime::{
-    Combine, Job, OptimizerSettings, ServerOptimizer, ServerSettings, ThreadRun, Values, replay,
-    run_threads,
+    Combine, Job, OptimizerSettings, ServerOptimizer, ServerSettings, ThreadRun, Values,
+    VersionEvent, replay, run_threads,
 };
 use cavalcade_schedule::Kind;
 use cavalcade_units::MicrobatchId;
@@ -143,7 +143,7 @@ fn no_distance_and_one_in_flight_is_synchronous_sgd() {
 fn equals_its_replay(case: &Case) -> Result<(), TestCaseError> {
     let job = case.job();
     let found = run(&job);
-    let replayed = replay(&job, &found.merged).expect("its log is one of a run");
+    let replayed = replay(&job, &found.versions).expect("its log is one of a run");
     for (wave, ((loss, _), expected)) in found.steps.iter().zip(&replayed.losses).enumerate() {
         prop_assert!((loss - expected).abs() < 1e-5 * expected, "wave {wave}: {loss}, {expected}");
     }
@@ -191,10 +191,14 @@ proptest! {
 #[test]
 fn a_log_that_cannot_be_is_refused() {
     let job = case(&[&[2], &[2]], 2, 3, 0, 3).job();
-    let log = run(&job).merged;
-    let message = |log: &[cavalcade_runtime::Merged]| replay(&job, log).unwrap_err().to_string();
+    let log = run(&job).versions;
+    let message = |log: &[VersionEvent]| replay(&job, log).unwrap_err().to_string();
     assert!(message(&log[1..]).contains("no entry"), "{}", message(&log[1..]));
     let mut early = log.clone();
-    early.iter_mut().find(|entry| entry.wave == 2).expect("there are three").version = 1;
+    for event in &mut early {
+        if let VersionEvent::Pulled { wave: 2, version, .. } = event {
+            *version = 1;
+        }
+    }
     assert!(message(&early).contains("allows 2 to 2"), "{}", message(&early));
 }

@@ -1,7 +1,7 @@
 //! What is shown while a run goes on: a bar for a person, lines for a log, JSON for a program.
 
 use crate::output;
-use cavalcade::{Follower, StepMetrics};
+use cavalcade::{Follower, Rank, StepMetrics};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::net::SocketAddr;
 
@@ -24,6 +24,12 @@ impl Follower for Quiet {
         announce(address, &self.external_ranks);
     }
     fn step(&mut self, _: &StepMetrics) {}
+}
+
+/// Says that a replica was lost and the others go on.
+fn going_on_without(ranks: &[Rank], why: &str) {
+    let ranks: Vec<String> = ranks.iter().map(|rank| rank.to_string()).collect();
+    output::remark(&format!("{why}; going on without ranks {}", ranks.join(", ")));
 }
 
 /// A progress bar, or plain lines where nobody watches.
@@ -56,6 +62,10 @@ impl Progress {
 impl Follower for Progress {
     fn listening(&mut self, address: SocketAddr) {
         announce(address, &self.external_ranks);
+    }
+
+    fn left(&mut self, ranks: &[Rank], why: &str) {
+        going_on_without(ranks, why);
     }
 
     fn step(&mut self, metrics: &StepMetrics) {
@@ -106,6 +116,9 @@ impl JsonLines {
 impl Follower for JsonLines {
     fn listening(&mut self, address: SocketAddr) {
         announce(address, &self.external_ranks);
+    }
+    fn left(&mut self, ranks: &[Rank], why: &str) {
+        going_on_without(ranks, why);
     }
     fn step(&mut self, metrics: &StepMetrics) {
         if let Ok(line) = serde_json::to_string(metrics) {

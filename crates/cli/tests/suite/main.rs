@@ -15,3 +15,4 @@ mod process;
 mod support;
 mod train;
 mod verify;
+mod waves;
