@@ -186,12 +186,10 @@ impl MemoryModel for OpCosts {
             | Value::Deferred { chunk, .. }
             | Value::AdjointStash { chunk, .. } => self.profile.saved(self.layers(chunk)),
             Value::Offloaded { .. } => Bytes::ZERO,
-            Value::Params { chunk } | Value::WeightStash { chunk, .. } => {
-                Bytes(params(chunk) * per_param.weights)
-            }
-            Value::Change { chunk, .. } | Value::WaveSum { chunk, .. } => {
-                Bytes::of_f32(self.chunk_params[chunk.idx()])
-            }
+            Value::Params { chunk } => Bytes(params(chunk) * per_param.weights),
+            Value::WeightStash { chunk, .. }
+            | Value::Change { chunk, .. }
+            | Value::WaveSum { chunk, .. } => Bytes::of_f32(self.chunk_params[chunk.idx()]),
             Value::Pulled { exchange } => {
                 self.bucket_bytes(self.schedule.exchanges[exchange.idx()].bucket)
             }
