@@ -9,6 +9,7 @@
 
 mod partition;
 mod shares;
+mod stage;
 
 pub use partition::{PartitionError, partition};
 pub use shares::{Shares, shares};
