@@ -7,9 +7,14 @@
 //! Absent: the choice of which devices form a pipeline, and in which order. Devices come grouped
 //! and ordered by the caller.
 
+mod arrange;
+mod in_flight;
+mod order;
 mod partition;
 mod shares;
 mod stage;
 
+pub use arrange::{ArrangeError, Arrangement, Costs, arrange};
+pub use in_flight::{InFlight, InFlightError, most_in_flight};
 pub use partition::{PartitionError, partition};
 pub use shares::{Shares, shares};
