@@ -7,14 +7,21 @@
 //! Absent: the choice of which devices form a pipeline, and in which order. Devices come grouped
 //! and ordered by the caller.
 
+mod allocate;
 mod arrange;
 mod in_flight;
 mod order;
 mod partition;
+mod policy;
+mod search;
 mod shares;
+mod splits;
 mod stage;
 
+pub use allocate::{AllocationError, allocate};
 pub use arrange::{ArrangeError, Arrangement, Costs, arrange};
 pub use in_flight::{InFlight, InFlightError, most_in_flight};
 pub use partition::{PartitionError, partition};
+pub use policy::{Policy, UnknownPolicy};
+pub use search::{Found, SearchError, search};
 pub use shares::{Shares, shares};
