@@ -111,25 +111,60 @@ pub fn arrange(
         n_classes: members.len(),
         n_layers: costs.n_layers,
     };
-    let best = Orders::new(&times, &counts).ok_or_else(too_many)?.best();
-    let order = best.as_ref().map_or_else(|| roomiest(&members, costs), |b| b.classes.clone());
-    let of_stage = |stage, range| {
-        let neighbour = |stage: Option<usize>| stage.and_then(|stage| order.get(stage)).copied();
-        let (before, after) = (neighbour(usize::checked_sub(stage, 1)), neighbour(Some(stage + 1)));
-        times.time(Place { stage, before, own: order[stage], after }, range)
+    let orders = Orders::new(&times, &counts).ok_or_else(too_many)?;
+    // One order to begin with: its slowest stage is a bound, or it says what is lacking.
+    let first = Order::new(roomiest(&members, costs), &members, &times, costs);
+    let known = first.cut().map(|layers| first.slowest(&layers));
+    let Some(best) = orders.best(known.as_ref().ok().copied()) else {
+        let source = known.expect_err("an order that fits is one of all orders");
+        return Err(none_fits(first.devices, source));
     };
-    let bytes = |stage, layers| (costs.bytes)(stage, n_stages, layers);
-    let mut rest: Vec<_> = members.iter().map(|members| members.iter().copied()).collect();
-    let device = |&class: &usize| rest[class].next().expect("orders have as many as there are");
-    let devices: Vec<DeviceId> = order.iter().map(device).collect();
-    let capacity: Vec<_> = devices.iter().map(|&device| (costs.capacity)(device)).collect();
-    match (cut(&of_stage, &bytes, &capacity, costs.n_layers), best) {
-        (Ok(layers), Some(best)) => {
-            let cost = Shares { slowest: best.slowest, fill: best.sum };
-            Ok(Arrangement { devices, layers, cost })
-        }
-        (Err(source), None) => Err(none_fits(devices, source)),
-        _ => unreachable!("an order has a cut that fits exactly if the table over all orders has"),
+    let order = Order::new(best.classes, &members, &times, costs);
+    let layers = order.cut().expect("the order was found with a cut that fits");
+    let cost = Shares { slowest: best.slowest, fill: best.sum };
+    Ok(Arrangement { devices: order.devices, layers, cost })
+}
+
+/// One order of the devices.
+struct Order<'a> {
+    classes: Vec<usize>,
+    devices: Vec<DeviceId>,
+    times: &'a StageTimes,
+    costs: &'a Costs<'a>,
+}
+
+impl<'a> Order<'a> {
+    fn new(
+        classes: Vec<usize>,
+        members: &[Vec<DeviceId>],
+        times: &'a StageTimes,
+        costs: &'a Costs<'a>,
+    ) -> Self {
+        let mut left: Vec<_> = members.iter().map(|members| members.iter().copied()).collect();
+        let device = |&class: &usize| left[class].next().expect("an order has what there is");
+        let devices = classes.iter().map(device).collect();
+        Self { classes, devices, times, costs }
+    }
+
+    fn time(&self, stage: usize, layers: Range<usize>) -> Option<Nanos> {
+        let class = |stage: usize| self.classes.get(stage).copied();
+        let (before, after) = (stage.checked_sub(1).and_then(class), class(stage + 1));
+        self.times.time(Place { stage, before, own: self.classes[stage], after }, layers)
+    }
+
+    fn cut(&self) -> Result<Vec<Range<u32>>, PartitionError> {
+        let Costs { bytes, capacity, n_layers, .. } = *self.costs;
+        let bytes = |stage, layers| bytes(stage, self.devices.len(), layers);
+        let capacity: Vec<_> = self.devices.iter().map(|&device| capacity(device)).collect();
+        cut(&|stage, layers| self.time(stage, layers), &bytes, &capacity, n_layers)
+    }
+
+    fn slowest(&self, cuts: &[Range<u32>]) -> Nanos {
+        let time = |(stage, layers): (usize, &Range<u32>)| {
+            self.time(stage, layers.start as usize..layers.end as usize)
+        };
+        let slowest = cuts.iter().enumerate().map(time).max().flatten();
+        slowest.expect("a cut has stages, and those fit")
     }
 }
 

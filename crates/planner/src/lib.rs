@@ -1,11 +1,15 @@
-//! How to divide work over unlike devices: layers over the stages of a pipeline, micro-batches
-//! over pipelines.
+//! How to divide work over unlike devices: devices over virtual workers (pipelines), layers over
+//! the stages of one, micro-batches over all of them.
 //!
-//! Both rules are exact and deterministic. They see costs only through functions and numbers, so
-//! that the caller decides where costs come from: a profile, an estimate, a guess.
+//! ```text
+//!   nodes --allocate, search--> virtual workers --arrange--> order and layers --shares--> counts
+//!                                                  ^
+//!                              most_in_flight: the count in flight that all can carry
+//! ```
 //!
-//! Absent: the choice of which devices form a pipeline, and in which order. Devices come grouped
-//! and ordered by the caller.
+//! All rules are deterministic, and exact but for `search`, which says whether its answer is. They
+//! see costs only through functions and numbers, so that the caller decides where costs come from:
+//! a profile, an estimate, a simulation, a guess.
 
 mod allocate;
 mod arrange;

@@ -61,9 +61,10 @@ impl<'a> Orders<'a> {
 
     /// The order and cut with the least time of the slowest stage, of those with the least sum, of
     /// those the order with the first class as early as it can be, and so on. None if none fits.
-    /// There are at least as many layers as devices.
-    pub(crate) fn best(&self) -> Option<Best> {
-        let fastest = self.fill(NEVER, Nanos::max);
+    /// There are at least as many layers as devices. If the slowest stage is known to be possible
+    /// in `known`, less is searched.
+    pub(crate) fn best(&self, known: Option<Nanos>) -> Option<Best> {
+        let fastest = self.fill(known.unwrap_or(NEVER), Nanos::max);
         let slowest = self.first(&fastest)?;
         drop(fastest);
         let shortest = self.fill(slowest, |own, later| own + later);
@@ -142,6 +143,8 @@ impl<'a> Orders<'a> {
         let (n_stages, n_layers) = (self.n_stages, self.times.n_layers);
         starts(place.stage, n_stages, n_layers).flat_map(move |start| {
             let ends = ends(place.stage, n_stages, n_layers).filter(move |&end| end > start);
+            // More layers never take less.
+            let ends = ends.take_while(move |&end| self.times.computes(place, start..end) <= most);
             ends.filter_map(move |end| {
                 let time = self.times.time(place, start..end).filter(|&time| time <= most)?;
                 Some((start..end, time))

@@ -7,9 +7,10 @@
 //! 1. `np`, `ed` and `hd`, where they are legal.
 //! 2. If there are few enough of them: every way to group the devices into equally many for each
 //!    virtual worker. The answer is then the best there is of these and the three policies.
-//! 3. Else, from each of the three policies, and from devices dealt out equally to any number of
+//! 3. Else, from each of the three policies, and from devices dealt out equally to each number of
 //!    virtual workers that divides them: swaps of two unlike devices between two virtual workers,
-//!    for as long as one helps.
+//!    the best first, for as long as one helps; then swaps around the best of those that have not
+//!    been tried, until no more may be scored.
 //!
 //! Nothing is drawn at random, so the same question has the same answer.
 
@@ -18,7 +19,7 @@ use crate::arrange::classes;
 use crate::splits::{Split, group_sizes, splits};
 use crate::{AllocationError, Policy};
 use cavalcade_units::DeviceId;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
 
 /// The best grouping found.
@@ -103,7 +104,7 @@ pub fn search(
             deal(&devices, &mut workers, power);
             starts.push(search.split_of(&workers));
         }
-        search.descend(starts);
+        search.descend(&starts);
     }
     let n_scored = search.scores.len();
     let Some((score, workers, policy)) = search.best else {
@@ -186,32 +187,45 @@ impl<'a> Search<'a> {
         score
     }
 
-    /// Goes from each start, the best first, to a split that no swap makes better.
-    fn descend(&mut self, starts: Vec<Split>) {
-        let mut scored = Vec::with_capacity(starts.len());
+    /// From each start, the best first, steps to the best split that is one swap away, until none
+    /// is better; then the same around the best split that has not had its turn, over and over.
+    /// None once no more may be scored.
+    fn descend(&mut self, starts: &[Split]) -> Option<()> {
+        let mut ranked = Vec::with_capacity(starts.len());
         for split in starts {
-            let Some(score) = self.score(&split) else { break };
-            scored.push((score, split));
+            ranked.push((self.score(split)?, split.clone()));
         }
-        scored.sort_by(|(one, _), (other, _)| one.total_cmp(other));
-        for (mut score, mut split) in scored {
-            // Ends: each round scores less than the one before.
-            while let Some((better, swapped)) = self.better(&split, score) {
-                (score, split) = (better, swapped);
+        ranked.sort_by(|(one, _), (other, _)| one.total_cmp(other));
+        let mut done = BTreeSet::new();
+        for start in ranked {
+            let mut next = Some(start);
+            while let Some((score, split)) = next.take_if(|(_, split)| !done.contains(split)) {
+                next = self.around(&split)?.filter(|&(other, _)| other < score);
+                done.insert(split);
             }
         }
+        while let Some(split) = self.best_not_in(&done) {
+            self.around(&split)?;
+            done.insert(split);
+        }
+        Some(())
     }
 
-    /// The best of the splits that are one swap away, if it scores less than `score`.
-    fn better(&mut self, split: &Split, score: f64) -> Option<(f64, Split)> {
-        let mut best = (score, None);
+    /// The best of the splits that are one swap away; the inner None if there is no such split.
+    fn around(&mut self, split: &Split) -> Option<Option<(f64, Split)>> {
+        let mut best: Option<(f64, Split)> = None;
         for swapped in swaps(split) {
-            let Some(score) = self.score(&swapped) else { break };
-            if score < best.0 {
-                best = (score, Some(swapped));
+            let score = self.score(&swapped)?;
+            if best.as_ref().is_none_or(|&(best, _)| score < best) {
+                best = Some((score, swapped));
             }
         }
-        Some((best.0, best.1?))
+        Some(best)
+    }
+
+    fn best_not_in(&self, done: &BTreeSet<Split>) -> Option<Split> {
+        let left = self.scores.iter().filter(|(split, _)| !done.contains(*split));
+        left.min_by(|(_, one), (_, other)| one.total_cmp(other)).map(|(split, _)| split.clone())
     }
 }
 

@@ -1,8 +1,8 @@
 //! Every way to split devices into equally large groups that differ.
 //!
 //! Neither the order of the groups counts nor which of alike devices is where: a group is how many
-//! it has of each class, and groups come in falling order. Of sixteen devices, four each of four
-//! classes, there are 63 million orders of groups of four, but only some hundred that differ.
+//! it has of each class, and groups come in falling order. Sixteen devices can be grouped in 4.7
+//! million ways; if they are four each of four classes, only 648 differ.
 
 /// How many devices of each class each group has.
 pub(crate) type Split = Vec<Vec<usize>>;

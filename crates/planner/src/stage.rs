@@ -104,8 +104,13 @@ impl StageTimes {
         let receive = |from: Option<usize>, cut: usize| {
             from.map_or(Nanos::ZERO, |from| self.receive[from][own][cut])
         };
-        let computes = self.sums[own][layers.end] - self.sums[own][layers.start];
-        Some(computes + receive(before, layers.start) + receive(after, layers.end))
+        let receives = receive(before, layers.start) + receive(after, layers.end);
+        Some(self.computes(place, layers) + receives)
+    }
+
+    /// What of that it computes, fit or not.
+    pub(crate) fn computes(&self, place: Place, layers: Range<usize>) -> Nanos {
+        self.sums[place.own][layers.end] - self.sums[place.own][layers.start]
     }
 }
 

@@ -1,18 +1,11 @@
 //! The fixed policies on HetPipe's cluster and others, and what each refuses.
 
+mod nodes;
+
 use cavalcade_planner::{Policy, allocate};
 use cavalcade_units::DeviceId;
+use nodes::nodes;
 use proptest::prelude::*;
-
-/// Nodes of as many devices as `sizes` says, numbered on.
-fn nodes(sizes: &[usize]) -> Vec<Vec<DeviceId>> {
-    let mut next = 0;
-    let mut node = |&size: &usize| {
-        next += size;
-        (next - size..next).map(DeviceId::from_idx).collect()
-    };
-    sizes.iter().map(&mut node).collect()
-}
 
 /// Virtual workers by the letter of each device, or why not.
 fn check(word: &str, cluster: &str, wanted: &str) {

@@ -1,23 +1,16 @@
 //! Policy `auto` against the fixed policies and against every grouping there is.
 
+mod nodes;
+
 use cavalcade_planner::{Found, Policy, SearchError, allocate, search};
 use cavalcade_units::DeviceId;
+use nodes::nodes;
 use proptest::prelude::*;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 const FIXED: [Policy; 3] =
     [Policy::NodePartition, Policy::EqualDistribution, Policy::HybridDistribution];
-
-/// Nodes of as many devices as `sizes` says, numbered on.
-fn nodes(sizes: &[usize]) -> Vec<Vec<DeviceId>> {
-    let mut next = 0;
-    let mut node = |&size: &usize| {
-        next += size;
-        (next - size..next).map(DeviceId::from_idx).collect()
-    };
-    sizes.iter().map(&mut node).collect()
-}
 
 /// Every grouping of `devices` into groups of `size`.
 fn groupings(devices: &[DeviceId], size: usize) -> Vec<Vec<Vec<DeviceId>>> {
@@ -191,28 +184,29 @@ impl Cluster {
     }
 }
 
-/// All 142 groupings of eight unlike devices are known, but the search may score only 60: too few
-/// for all of them, so it swaps. How often it finds the best, and by how much it misses it.
+/// All 142 groupings of eight unlike devices are known, but the search may score fewer, so that it
+/// swaps. Of 200 clusters: how many get the best grouping, and how far the worst is from it.
 #[test]
 fn swaps_alone_come_close_to_the_best() {
-    let (mut n_best, mut n_cases, mut worst) = (0, 0, 1.0f64);
-    for seed in 0..200 {
-        let cluster = Cluster::seeded(seed);
-        let score = |workers: &[Vec<DeviceId>]| time(workers, &cluster);
-        let nodes = nodes(&[2; 4]);
-        let speed = |device: DeviceId| cluster.speed[device.idx()];
-        let all = all_equal(&nodes.concat());
-        assert_eq!(all.len(), 142);
-        let best = all.iter().filter_map(|workers| score(workers)).min_by(f64::total_cmp);
-        let found = search(&nodes, &speed, &|device| device.0, 60, &score);
-        let Some(best) = best else { continue };
-        let found = found.expect("one big virtual worker is a start, and has all the memory");
-        assert!(!found.is_exact && found.n_scored <= 60);
-        n_cases += 1;
-        n_best += usize::from(found.score <= best * (1.0 + 1e-12));
-        worst = worst.max(found.score / best);
+    for (most, wanted_best, wanted_worst) in [(60, 168, 1.416), (100, 197, 1.021)] {
+        let (mut n_best, mut worst) = (0, 1.0f64);
+        for seed in 0..200 {
+            let cluster = Cluster::seeded(seed);
+            let score = |workers: &[Vec<DeviceId>]| time(workers, &cluster);
+            let nodes = nodes(&[2; 4]);
+            let speed = |device: DeviceId| cluster.speed[device.idx()];
+            let all = all_equal(&nodes.concat());
+            assert_eq!(all.len(), 142);
+            let best = all.iter().filter_map(|workers| score(workers)).min_by(f64::total_cmp);
+            let best = best.expect("all devices together have the memory");
+            let found = search(&nodes, &speed, &|device| device.0, most, &score).unwrap();
+            assert!(!found.is_exact && found.n_scored <= most);
+            n_best += usize::from(found.score <= best * (1.0 + 1e-12));
+            worst = worst.max(found.score / best);
+        }
+        assert_eq!(n_best, wanted_best, "with {most}");
+        assert!(worst <= wanted_worst, "with {most}: {worst}");
     }
-    assert_eq!((n_best, n_cases, (worst * 1000.0).ceil()), (0, 0, 0.0));
 }
 
 #[test]
@@ -228,7 +222,7 @@ fn hetpipes_cluster_is_searched_exactly() {
     };
     let found = search(&nodes, &speed, &class, 2000, &score).unwrap();
     assert_eq!((found.policy, found.is_exact), (Some(Policy::EqualDistribution), true));
-    assert_eq!(found.n_scored, 0);
+    assert_eq!(found.n_scored, 648);
 }
 
 #[test]
