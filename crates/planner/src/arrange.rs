@@ -11,7 +11,7 @@
 
 use crate::Shares;
 use crate::order::Orders;
-use crate::partition::{PartitionError, cut, enough_layers};
+use crate::partition::{PartitionError, cut};
 use crate::stage::{Place, StageTimes};
 use cavalcade_units::{Bytes, DeviceId, Nanos};
 use std::cmp::Reverse;
@@ -103,7 +103,6 @@ pub fn arrange(
     let n_stages = devices.len();
     let members = classes(devices, class);
     let none_fits = |devices, source| ArrangeError::NoneFits { devices, source };
-    enough_layers(n_stages, costs.n_layers).map_err(|error| none_fits(devices.to_vec(), error))?;
     let times = stage_times(&members, n_stages, costs);
     let counts: Vec<usize> = members.iter().map(Vec::len).collect();
     let too_many = || ArrangeError::TooManyOrders {
@@ -115,6 +114,9 @@ pub fn arrange(
     // One order to begin with: its slowest stage is a bound, or it says what is lacking.
     let first = Order::new(roomiest(&members, costs), &members, &times, costs);
     let known = first.cut().map(|layers| first.slowest(&layers));
+    if let Err(source @ PartitionError::TooFewLayers { .. }) = known {
+        return Err(none_fits(first.devices, source));
+    }
     let Some(best) = orders.best(known.as_ref().ok().copied()) else {
         let source = known.expect_err("an order that fits is one of all orders");
         return Err(none_fits(first.devices, source));

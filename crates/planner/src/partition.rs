@@ -102,7 +102,9 @@ pub(crate) fn cut(
 ) -> Result<Vec<Range<u32>>, PartitionError> {
     let n_stages = capacity.len();
     assert!(n_stages > 0, "there is a stage to hold the layers");
-    enough_layers(n_stages, n_layers)?;
+    if n_stages > n_layers as usize {
+        return Err(PartitionError::TooFewLayers { n_layers, n_stages });
+    }
     let layers = n_layers as usize;
     let fastest = Table::fill(times, n_stages, layers, Nanos::max);
     let Some(slowest) = fastest.best[n_stages - 1][layers] else {
@@ -111,14 +113,6 @@ pub(crate) fn cut(
     let within = |stage: usize, range: Range<usize>| times(stage, range).filter(|&t| t <= slowest);
     let shortest = Table::fill(&within, n_stages, layers, |before, own| before + own);
     Ok(shortest.cuts(layers))
-}
-
-/// Each stage needs a layer.
-pub(crate) fn enough_layers(n_stages: usize, n_layers: u32) -> Result<(), PartitionError> {
-    match n_stages > n_layers as usize {
-        true => Err(PartitionError::TooFewLayers { n_layers, n_stages }),
-        false => Ok(()),
-    }
 }
 
 /// For each stage and each end of its layers, the best of all ways to cut up to there.

@@ -110,7 +110,7 @@ mod tests {
                 counts.iter().enumerate().flat_map(|(class, &n)| vec![class; n]).collect();
             let devices: Vec<usize> = (0..classes.len()).collect();
             let mut wanted = BTreeSet::new();
-            for size in (1..=devices.len()).filter(|size| devices.len() % size == 0) {
+            for size in (1..=devices.len()).filter(|size| devices.len().is_multiple_of(*size)) {
                 for groups in of_devices(&devices, size) {
                     let count = |group: &Vec<usize>| {
                         let n_of = |class| group.iter().filter(|&&d| classes[d] == class).count();

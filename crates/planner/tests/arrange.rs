@@ -196,6 +196,17 @@ fn what_does_not_fit_is_said_for_the_roomiest_order() {
                   memory first, no cut fits: stage 2 would hold at least layers 2..3, which need \
                   10 B of 5 B; ";
     assert!(error.starts_with(wanted), "{error}");
+    let costs = Costs {
+        n_layers: 1,
+        time: &|_, _| Nanos(1),
+        bytes: &|_, _, _| Bytes(0),
+        capacity: &|device| Some(Bytes(u64::from(device.0))),
+        message: &|_, _, _| Nanos::ZERO,
+    };
+    let error = arrange(&[1, 2].map(DeviceId), &|device| device.0, &costs).unwrap_err().to_string();
+    let wanted = "no order of the devices fits; in the order 2, 1, those with the most memory \
+                  first, 2 stages need a layer each, but there are 1 layers; ";
+    assert!(error.starts_with(wanted), "{error}");
 }
 
 #[test]

@@ -17,7 +17,7 @@ fn check(word: &str, cluster: &str, wanted: &str) {
         'G' => 2.0,
         _ => 1.5,
     };
-    let found = match allocate(word.parse().unwrap(), &nodes(&sizes), &power) {
+    let found = match allocate(word.parse().expect("a policy's word"), &nodes(&sizes), &power) {
         Ok(workers) => {
             let word = |worker: &Vec<DeviceId>| worker.iter().map(|d| letters[d.idx()]).collect();
             workers.iter().map(word).collect::<Vec<String>>().join(" ")
@@ -106,8 +106,8 @@ proptest! {
         }
         for worker in &workers {
             let of = |node: &&Vec<DeviceId>| worker.iter().filter(|d| node.contains(d)).count();
-            let shares: Vec<usize> = nodes.iter().map(|node| of(&node)).filter(|&n| n > 0).collect();
-            prop_assert_eq!(shares, vec![half; 2]);
+            let shares = nodes.iter().map(|node| of(&node)).filter(|&n| n > 0);
+            prop_assert_eq!(shares.collect::<Vec<_>>(), vec![half; 2]);
         }
         let mut all = workers.concat();
         all.sort();
