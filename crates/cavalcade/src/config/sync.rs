@@ -81,7 +81,9 @@ pub(super) fn sync(
                        exchanges waves without one; set train.clip_norm to 0";
         return Err(fail("train.clip_norm", problem.to_owned()));
     }
-    if file.model.tied && file.pipeline.iter().any(|pipeline| pipeline.devices.len() > 1) {
+    let is_cut = file.plan.allocation.is_some()
+        || file.pipeline.iter().any(|pipeline| pipeline.devices.len() > 1);
+    if file.model.tied && is_cut {
         let problem = "true, but the two copies of a tied embedding on a pipeline would drift \
                        apart without a flush; set model.tied to false";
         return Err(fail("model.tied", problem.to_owned()));
