@@ -129,6 +129,7 @@ fn options(config: &Config, plan: &Plan) -> Options {
         recompute: recompute.collect(),
         offload: config.plan.offload,
         copies: 0,
+        reduction: config.plan.reduction,
     }
 }
 

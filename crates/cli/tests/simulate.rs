@@ -200,6 +200,7 @@ fn bad_input_is_one_line_and_its_exit_code() {
         ["--stalls", "a,a=1ms"],
         ["--profile", "nowhere.json"],
         ["--svg", "no/where.svg"],
+        ["--reduce", "star"],
     ] {
         add(&files, &more);
     }

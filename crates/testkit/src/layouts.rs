@@ -1,6 +1,6 @@
 //! Random layouts: pipelines of unlike depth, unlike cuts and unlike shares, for every kind.
 
-use cavalcade_schedule::{Form, Kind, Layout, Pipeline, Stage, Ticks, Tie, WarmUp};
+use cavalcade_schedule::{Form, Kind, Layout, Pipeline, Reduction, Stage, Ticks, Tie, WarmUp};
 use cavalcade_units::DeviceId;
 use proptest::prelude::*;
 use proptest::sample::subsequence;
@@ -18,6 +18,11 @@ pub fn layouts(pipelines_max: usize) -> impl Strategy<Value = Layout> {
 pub fn cases(pipelines_max: usize) -> impl Strategy<Value = (Kind, Layout)> {
     (kinds(), layouts(pipelines_max), any::<u32>())
         .prop_map(|(kind, layout, choice)| (kind, fitted(kind, layout, choice)))
+}
+
+/// Any way of summing gradients.
+pub fn reductions() -> impl Strategy<Value = Reduction> {
+    prop::sample::select(Reduction::ALL.to_vec())
 }
 
 fn kinds() -> impl Strategy<Value = Kind> {

@@ -1,7 +1,7 @@
 //! What a message and an all-reduce cost over TCP on one machine.
 
 use cavalcade_transport::{
-    Deadline, Links, Listener, Mesh, Secret, SystemClock, Tag, Tcp, Transport, all_reduce_sum,
+    Deadline, Links, Listener, Mesh, Secret, SystemClock, Tag, Tcp, Transport, all_reduce_ring,
 };
 use cavalcade_units::{Nanos, Rank};
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
@@ -74,7 +74,7 @@ fn all_reduce(criterion: &mut Criterion) {
                 while let Ok(word) = transport.recv(Rank(0), Tag(0))
                     && word.is_empty()
                 {
-                    all_reduce_sum(transport, members, Tag(1), &mut values).expect("all are here");
+                    all_reduce_ring(transport, members, Tag(1), &mut values).expect("all are here");
                 }
             });
         }
@@ -87,7 +87,7 @@ fn all_reduce(criterion: &mut Criterion) {
             let mut values = vec![0.0; N_VALUES];
             bencher.iter(|| {
                 tell(&[]);
-                all_reduce_sum(first, &members, Tag(1), &mut values).expect("all are here");
+                all_reduce_ring(first, &members, Tag(1), &mut values).expect("all are here");
             });
         });
         tell(&[1]);

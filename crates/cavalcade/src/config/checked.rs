@@ -5,7 +5,7 @@ use super::{ConfigError, overrides};
 use cavalcade_cluster::{Cluster, ClusterError, ClusterFile};
 use cavalcade_model::GptConfig;
 use cavalcade_runtime::{LearningRate, OptimizerSettings, Settings};
-use cavalcade_schedule::Kind;
+use cavalcade_schedule::{Kind, Reduction};
 use cavalcade_units::{DeviceId, Nanos};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -76,6 +76,8 @@ pub struct PlanConfig {
     /// Whether those inputs are kept on the host, and how many passes before its use each is
     /// fetched.
     pub offload: Option<u32>,
+    /// How gradients are summed.
+    pub reduction: Reduction,
     /// The replicas.
     pub pipelines: Vec<PipelineConfig>,
 }
@@ -400,6 +402,8 @@ fn plan(file: &ConfigFile, cluster: &Cluster, fail: &Fail) -> Result<PlanConfig,
         );
         return Err(fail("plan.offload", problem));
     }
+    let reduction = file.plan.reduce.parse();
+    let reduction: Reduction = reduction.map_err(|e| fail("plan.reduce", format!("{e}")))?;
     let names = || {
         let names = cluster.devices().iter().map(|device| device.name.as_str());
         names.collect::<Vec<_>>().join(", ")
@@ -445,7 +449,7 @@ fn plan(file: &ConfigFile, cluster: &Cluster, fail: &Fail) -> Result<PlanConfig,
         });
     }
     let split_backward = kind.splits_backward() || file.plan.split_backward;
-    Ok(PlanConfig { kind, split_backward, recompute, offload, pipelines })
+    Ok(PlanConfig { kind, split_backward, recompute, offload, reduction, pipelines })
 }
 
 fn layer_range(text: &str) -> Option<Range<u32>> {

@@ -145,6 +145,7 @@ pub(super) struct PlanFile {
     pub(super) split_backward: bool,
     pub(super) recompute: RecomputeWord,
     pub(super) offload: u32,
+    pub(super) reduce: String,
 }
 
 impl Default for PlanFile {
@@ -154,6 +155,7 @@ impl Default for PlanFile {
             split_backward: false,
             recompute: RecomputeWord::None,
             offload: 0,
+            reduce: "ring".to_owned(),
         }
     }
 }

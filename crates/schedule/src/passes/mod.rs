@@ -24,6 +24,7 @@ mod transfers;
 
 use crate::op::Op;
 use crate::order::ComputeOrder;
+use crate::reduction::Reduction;
 use crate::tables::{Collective, CollectiveKind, Schedule};
 use cavalcade_units::{ChunkId, CollectiveId, DeviceId, GroupId};
 
@@ -42,6 +43,8 @@ pub struct Options {
     pub offload: Option<u32>,
     /// How many more copies of the whole there are: see [`Schedule::copies`].
     pub copies: u32,
+    /// How gradients are summed.
+    pub reduction: Reduction,
 }
 
 /// Runs all passes over `order`.
@@ -60,6 +63,7 @@ pub fn build(mut order: ComputeOrder, options: &Options) -> Schedule {
         detours: order.detours,
         second_order: order.second_order,
         copies: options.copies,
+        reduction: options.reduction,
         ties: order.ties,
         chunks: order.chunks,
         paths: order.paths,
