@@ -194,7 +194,7 @@ fn a_server_passes_a_copy_for_each_of_the_others() {
             let time = server_all_reduce(&costs, &group(&costs), BYTES);
             assert_eq!(time, Nanos(BYTES.0 * p), "{p} workers, {direction}");
         }
-        let time = |links| {
+        let time = |links: &str| {
             let costs = apart(p, links);
             server_all_reduce(&costs, &group(&costs), BYTES)
         };
