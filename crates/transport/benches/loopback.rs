@@ -61,7 +61,8 @@ fn round_trip(criterion: &mut Criterion) {
 
 type AllReduce = fn(&dyn Transport, &[Rank], Tag, &mut [f32]) -> Result<(), TransportError>;
 
-/// 4 MB of `f32` among four ranks, summed in each way; rank 0 is measured, a message starts the others.
+/// 4 MB of `f32` among four ranks, summed in each way; rank 0 is measured, a message starts the
+/// others.
 fn all_reduce(criterion: &mut Criterion) {
     const N_VALUES: usize = 1 << 20;
     let ways: [(&str, AllReduce); 3] =
