@@ -53,7 +53,7 @@ pub use cavalcade_model::GptConfig;
 pub use cavalcade_plan::Plan;
 pub use cavalcade_profile::{ClockMeter, Meter, Profile};
 pub use cavalcade_runtime::{Interrupt, Launch, Place, check_address};
-pub use cavalcade_schedule::{CheckedSchedule, Kind, Schedule};
+pub use cavalcade_schedule::{CheckedSchedule, Kind, Reduction, Schedule};
 pub use cavalcade_sim::Prediction;
 pub use cavalcade_transport::Secret;
 pub use cavalcade_units::{Bandwidth, Bytes, DeviceId, Nanos, Rank};

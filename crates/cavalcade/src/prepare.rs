@@ -156,6 +156,7 @@ pub(crate) fn options(config: &Config, plan: &Plan) -> Options {
         offload: config.plan.offload,
         copies: 0,
         waves: None,
+        reduction: config.plan.reduction,
     }
 }
 

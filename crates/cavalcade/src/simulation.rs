@@ -10,7 +10,7 @@ use cavalcade_lower::{Folded, OpCosts, lower, nominal};
 use cavalcade_model::{GptConfig, Model};
 use cavalcade_plan::Plan;
 use cavalcade_profile::{ParamBytes, Profile};
-use cavalcade_schedule::{CheckedSchedule, Options, check};
+use cavalcade_schedule::{CheckedSchedule, Options, Reduction, check};
 use cavalcade_sim::{
     Disturbance, Fault, LinkName, Prediction, ProfiledCosts, Spent, Stalled, Verdict, Wait,
     WaitsFor, predict, predict_disturbed,
@@ -43,6 +43,8 @@ pub struct SimulationPasses {
     pub recompute: bool,
     /// Those inputs leave the device, and come back this many passes before their use.
     pub offload: Option<u32>,
+    /// How gradients are summed.
+    pub reduction: Reduction,
 }
 
 /// A step that was simulated, with clipped gradients.
@@ -101,6 +103,7 @@ impl Simulation {
             offload: passes.offload,
             copies: folded.copies,
             waves: None,
+            reduction: passes.reduction,
         };
         let n_devices = cluster.devices().len();
         let schedule = lower(&folded.plan, &network, &profile, &cluster, &options);

@@ -215,6 +215,9 @@ pub(crate) struct Simulate {
     #[arg(long, value_name = "N", requires = "recompute")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) offload: Option<u32>,
+    /// How gradients are summed: ring, tree or server
+    #[arg(long, value_name = "KIND", default_value = "ring")]
+    pub(crate) reduce: String,
     /// Spread of every compute time over its mean, such as 0.1
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     pub(crate) jitter: f64,

@@ -160,6 +160,19 @@ fn passes_can_be_added() {
     assert_eq!(files.run(&["--offload", "1"]).0, Some(2));
 }
 
+/// Of two holders the ring sends halves, the others whole gradients; and a folded plan is summed as
+/// the whole one is.
+#[test]
+fn gradients_are_summed_as_asked() {
+    let files = Files::new(&plan(&[["a", "b"], ["c", "d"]]), CLUSTER);
+    let step = |more: &[&str]| number(&files.json(more)["step"]);
+    assert_eq!(step(&[]), step(&["--reduce", "ring"]));
+    for way in ["tree", "server"] {
+        assert!(step(&["--reduce", way]) > step(&[]), "{way}");
+        assert_eq!(step(&["--reduce", way]), step(&["--reduce", way, "--slow", "a=1"]), "{way}");
+    }
+}
+
 #[test]
 fn pictures_are_written_beside_the_report() {
     let files = Files::new(&plan(&[["a", "b"]]), CLUSTER);
@@ -200,6 +213,7 @@ fn bad_input_is_one_line_and_its_exit_code() {
         ["--stalls", "a,a=1ms"],
         ["--profile", "nowhere.json"],
         ["--svg", "no/where.svg"],
+        ["--reduce", "star"],
     ] {
         add(&files, &more);
     }
@@ -220,5 +234,6 @@ fn bad_input_is_one_line_and_its_exit_code() {
         2 error: device 0 has no link to itself that could stall; name two devices
         2 error: cannot access the profile nowhere.json: No such file or directory (os error 2); check the path and its permissions
         2 error: --svg no/where.svg cannot be written: No such file or directory (os error 2)
+        2 error: --reduce: `star` is no way to sum gradients; the ways are ring, tree, server
     "#]].assert_eq(&text);
 }

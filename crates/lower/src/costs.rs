@@ -3,7 +3,9 @@
 use cavalcade_cluster::{Cluster, LinkSpec, Route};
 use cavalcade_model::Model;
 use cavalcade_profile::{Pass as ProfiledPass, Profile};
-use cavalcade_schedule::{BucketId, Kind, MemoryModel, Op, ParamUnit, Pass, Schedule, Value};
+use cavalcade_schedule::{
+    BucketId, Kind, MemoryModel, Op, ParamUnit, Pass, Reduction, Schedule, Value,
+};
 use cavalcade_units::{Bandwidth, Bytes, ChunkId, DeviceId, Nanos};
 use std::ops::Range;
 
@@ -109,6 +111,11 @@ impl OpCosts {
     /// Bytes of the gradients that are summed for a bucket.
     pub fn bucket_bytes(&self, bucket: BucketId) -> Bytes {
         Bytes::of_f32(self.bucket_params[bucket.idx()])
+    }
+
+    /// How gradients are summed.
+    pub fn reduction(&self) -> Reduction {
+        self.schedule.reduction
     }
 
     fn layers(&self, chunk: ChunkId) -> Range<u32> {

@@ -15,9 +15,10 @@ use cavalcade_nn::{
     Targets, decayed_ranges, gpt_chunk,
 };
 use cavalcade_profile::Meter;
-use cavalcade_schedule::{BucketId, CollectiveKind, Op, ParamUnit, Pass, Value};
+use cavalcade_schedule::{BucketId, CollectiveKind, Op, ParamUnit, Pass, Reduction, Value};
 use cavalcade_transport::{
-    Tag, Transport, all_gather_f64, all_reduce_sum, decode_f32s, encode_f32s,
+    Tag, Transport, all_gather_f64, all_reduce_ring, all_reduce_server, all_reduce_tree,
+    decode_f32s, encode_f32s,
 };
 use cavalcade_units::{ChunkId, CollectiveId, DeviceId, MicrobatchId, Nanos, Rank, TransferId};
 use rayon::{ThreadPool, ThreadPoolBuilder};
@@ -367,7 +368,12 @@ impl Device {
                 sum.iter_mut().zip(gradients).for_each(|(sum, more)| *sum += more);
             }
         }
-        all_reduce_sum(&*self.transport, group, tag(1, step, id.0), &mut sum)?;
+        let all_reduce = match self.job.schedule.schedule().reduction {
+            Reduction::Ring => all_reduce_ring,
+            Reduction::Tree => all_reduce_tree,
+            Reduction::Server => all_reduce_server,
+        };
+        all_reduce(&*self.transport, group, tag(1, step, id.0), &mut sum)?;
         for &chunk_id in &own {
             let mut held = self.held(chunk_id);
             let span = span(&*held.chunk, &unit);

@@ -6,7 +6,7 @@
 mod support;
 
 use cavalcade_runtime::{Job, OptimizerSettings, Reference, run_threads};
-use cavalcade_schedule::{Kind, Op, Options, Pass};
+use cavalcade_schedule::{Kind, Op, Options, Pass, Reduction};
 use cavalcade_units::{ChunkId, CollectiveId, DeviceId, GroupId, MicrobatchId};
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -176,6 +176,17 @@ fn split_backwards_are_bit_equal_to_whole_ones() {
     }
 }
 
+/// The same sums in another order, over two holders and over three.
+#[test]
+fn trees_and_servers_of_gradients() {
+    for reduction in [Reduction::Tree, Reduction::Server] {
+        for pipelines in [&[(&[2][..], 3), (&[2], 3)][..], &[(&[1, 4], 2), (&[2], 3), (&[], 1)]] {
+            let options = Options { reduction, ..Options::default() };
+            check(&Case { options, ..Case::new(pipelines) });
+        }
+    }
+}
+
 /// Both directions hold every layer: two copies on two devices, unlike cuts and shares included.
 #[test]
 fn chimera() {
@@ -214,8 +225,15 @@ fn plain_gradient_descent_without_clipping() {
 /// Replicas must stay the same to the bit, or they drift apart over thousands of steps.
 #[test]
 fn two_runs_are_equal_to_the_bit() {
-    let job = Case::new(&[(&[1], 3), (&[3], 3)]).job();
-    let runs = [run_threads(&job, 3, &meter()).unwrap(), run_threads(&job, 3, &meter()).unwrap()];
+    for reduction in Reduction::ALL {
+        let options = Options { reduction, ..Options::default() };
+        let case = Case { options, ..Case::new(&[(&[1], 3), (&[3], 3), (&[2], 1)]) };
+        runs_twice_to_the_bit(&case.job());
+    }
+}
+
+fn runs_twice_to_the_bit(job: &Job) {
+    let runs = [(); 2].map(|()| run_threads(job, 3, &meter()).expect("the run ends well"));
     for (a, b) in runs[0].steps.iter().zip(&runs[1].steps) {
         assert_eq!(a.0.to_bits(), b.0.to_bits());
         assert_eq!(a.1.weights, b.1.weights);

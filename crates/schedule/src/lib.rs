@@ -24,6 +24,7 @@ mod generators;
 mod op;
 mod order;
 mod passes;
+mod reduction;
 mod tables;
 mod text;
 mod ticks;
@@ -35,6 +36,7 @@ pub use generators::{Form, Kind, LayoutError, Shape, UnknownKind, WarmUp, fits, 
 pub use op::{Lane, Op, Pass};
 pub use order::{ComputeOrder, Layout, Pipeline, Stage};
 pub use passes::{Options, Servers, Synchronize, Waves, build};
+pub use reduction::{Reduction, UnknownReduction};
 pub use tables::{
     Bucket, BucketId, Chunk, Collective, CollectiveKind, Exchange, ParamUnit, Schedule, Tie,
     Transfer,

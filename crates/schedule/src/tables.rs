@@ -1,6 +1,7 @@
 //! The schedule itself: tables that say what ids mean, and one program a device.
 
 use crate::op::Op;
+use crate::reduction::Reduction;
 use crate::value::{Direction, Value};
 use cavalcade_units::{ChunkId, DeviceId, ExchangeId, GroupId, MicrobatchId};
 use std::ops::Range;
@@ -30,6 +31,8 @@ pub struct Schedule {
     /// How many more copies of everything here run on devices of their own, alike in every step:
     /// symmetric replicas, of which only one is written down. Gradients are summed over all.
     pub copies: u32,
+    /// How all sums of gradients are made.
+    pub reduction: Reduction,
     /// Parameters that several layers share.
     pub ties: Vec<Tie>,
     /// All chunks on all devices.

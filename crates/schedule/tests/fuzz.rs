@@ -7,7 +7,7 @@
 mod finishing;
 
 use cavalcade_schedule::{Options, Schedule, build, check, generate};
-use cavalcade_testkit::layouts::{cases, wave_cases};
+use cavalcade_testkit::layouts::{cases, reductions, wave_cases};
 use cavalcade_units::ChunkId;
 use finishing::runs_to_the_end;
 use proptest::prelude::*;
@@ -104,12 +104,13 @@ proptest! {
         (kind, layout) in cases(2),
         recompute: bool,
         clip_gradients: bool,
+        reduction in reductions(),
         mutants in prop::collection::vec(prop::collection::vec(damage(), 1..4), 12),
         seed: u64,
     ) {
         let order = generate(kind, &layout).expect("it fits");
         let recompute = if recompute { vec![ChunkId(0)] } else { Vec::new() };
-        let options = Options { recompute, clip_gradients, ..Options::default() };
+        let options = Options { recompute, clip_gradients, reduction, ..Options::default() };
         damaged(&build(order, &options), mutants, seed)?;
     }
 

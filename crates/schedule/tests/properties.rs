@@ -5,7 +5,7 @@ mod finishing;
 use cavalcade_schedule::{
     Kind, Layout, MemoryModel, Op, Options, Schedule, Value, build, check, generate,
 };
-use cavalcade_testkit::layouts::{cases, layouts, wave_cases};
+use cavalcade_testkit::layouts::{cases, layouts, reductions, wave_cases};
 use cavalcade_units::{Bytes, ChunkId, DeviceId};
 use finishing::runs_to_the_end;
 use proptest::prelude::*;
@@ -35,8 +35,8 @@ impl MemoryModel for StashOf {
 
 proptest! {
     #[test]
-    fn text_round_trips((kind, layout) in cases(3), clip: bool) {
-        let schedule = schedule(kind, &layout, clip);
+    fn text_round_trips((kind, layout) in cases(3), clip: bool, reduction in reductions()) {
+        let schedule = Schedule { reduction, ..schedule(kind, &layout, clip) };
         prop_assert_eq!(schedule.to_string().parse::<Schedule>().unwrap(), schedule);
     }
 

@@ -7,18 +7,27 @@
 //!
 //! Sources: the ring of Patarasuk and Yuan (2009); Thakur et al. (2005). The hierarchy is that of
 //! Jia et al. (2018), with a reduce-scatter instead of a reduce, so that every rail carries a part.
+//! Tree and server are those of FireCaffe (Iandola et al. 2016).
 
 use crate::costs::{Costs, LinkCost};
+use cavalcade_schedule::Reduction;
 use cavalcade_units::{Bandwidth, Bytes, DeviceId, Nanos};
 
-/// The cheaper of the two all-reduces of `bytes` over `group`: the ring in the group's order, and
-/// the hierarchy where `node` puts equally many members into each of several nodes.
+/// An all-reduce of `bytes` over `group`, done as `reduction` says. Of a ring the cheaper of two:
+/// the ring in the group's order, and the hierarchy where `node` puts equally many members into
+/// each of several nodes.
 pub fn all_reduce<C: Costs, N: PartialEq>(
     costs: &C,
+    reduction: Reduction,
     group: &[DeviceId],
     node: impl Fn(DeviceId) -> N,
     bytes: Bytes,
 ) -> Nanos {
+    match reduction {
+        Reduction::Ring => {}
+        Reduction::Tree => return tree_all_reduce(costs, group, bytes),
+        Reduction::Server => return server_all_reduce(costs, group, bytes),
+    }
     let mut nodes: Vec<(N, Vec<DeviceId>)> = Vec::new();
     for &device in group {
         let name = node(device);
@@ -36,6 +45,48 @@ pub fn all_reduce<C: Costs, N: PartialEq>(
 pub fn ring_all_reduce<C: Costs>(costs: &C, group: &[DeviceId], bytes: Bytes) -> Nanos {
     let n = group.len() as u64;
     step(costs, &ring(group), Bytes(bytes.0.div_ceil(n.max(1)))) * (2 * n.saturating_sub(1))
+}
+
+/// An all-reduce of `bytes` up and down a binary tree over `group`: `2 log2(n)` steps, rounded up
+/// to whole levels, of all bytes each: `2 log2(n) (alpha + bytes beta)` over equal links.
+///
+/// For powers of two FireCaffe's `2 |W| log2(p) / BW`, whether each pair has a link of its own or
+/// each member one port: a port passes one message a step. For other `n` it may take less, as the
+/// last members wait for nobody and can be ahead of their step.
+pub fn tree_all_reduce<C: Costs>(costs: &C, group: &[DeviceId], bytes: Bytes) -> Nanos {
+    let reaches = (0..).map(|level| 1 << level).take_while(|&reach| reach < group.len());
+    let level = |reach: usize| {
+        let parents = group.iter().step_by(2 * reach).copied();
+        let children = group.iter().skip(reach).step_by(2 * reach).copied();
+        let up: Vec<_> = children.zip(parents).collect();
+        let down: Vec<_> = up.iter().map(|&(child, parent)| (parent, child)).collect();
+        step(costs, &up, bytes) + step(costs, &down, bytes)
+    };
+    reaches.map(level).sum()
+}
+
+/// An all-reduce of `bytes` by the first member of `group`: all others send to it at once, then it
+/// sends to them, one after the other.
+///
+/// ```text
+///                            in                             out
+/// one port a member          alpha + (n-1) bytes beta       alpha + (n-1) bytes beta
+/// a link for each pair       alpha + bytes beta             alpha + (n-1) bytes beta
+/// ```
+///
+/// FireCaffe's `|W| p / BW` is one direction of a server beside `p` workers, through one port. Ours
+/// is one of the `n`, so that `n - 1` copies pass in each direction: `2 (n-1) bytes beta` through
+/// one port, and `n bytes beta` over links of their own.
+pub fn server_all_reduce<C: Costs>(costs: &C, group: &[DeviceId], bytes: Bytes) -> Nanos {
+    let Some((&server, others)) = group.split_first() else { return Nanos::ZERO };
+    let gathered: Vec<_> = others.iter().map(|&member| (member, server)).collect();
+    let mut sent = Nanos::ZERO;
+    let arrivals = others.iter().map(|&member| {
+        let link = way(costs, (server, member), |_| 1);
+        sent += link.busy(bytes);
+        sent + link.latency
+    });
+    step(costs, &gathered, bytes) + arrivals.max().unwrap_or_default()
 }
 
 /// An all-reduce of `bytes` over `N` nodes of `g` members each: a reduce-scatter within each node,

@@ -25,7 +25,10 @@ mod usage;
 mod verdict;
 mod world;
 
-pub use collective_cost::{all_gather, all_reduce, hierarchical_all_reduce, ring_all_reduce};
+pub use collective_cost::{
+    all_gather, all_reduce, hierarchical_all_reduce, ring_all_reduce, server_all_reduce,
+    tree_all_reduce,
+};
 pub use costs::{Costs, LinkCost};
 pub use critical_path::Spent;
 pub use disturbance::{Disturbance, DisturbanceError, Fault, Trouble};

@@ -73,13 +73,18 @@ impl Costs for ProfiledCosts {
             Some(alike) => alike.clone(),
             None => vec![*device],
         };
-        let group: Vec<DeviceId> = group.iter().flat_map(with_alike).collect();
+        let mut group: Vec<DeviceId> = group.iter().flat_map(with_alike).collect();
+        if !self.alike.is_empty() {
+            // As if all copies were written down.
+            group.sort_unstable();
+        }
         let group = &group[..];
         match kind {
             CollectiveKind::SumGradients(bucket) => {
                 let cluster = self.ops.cluster();
                 let node = |device| cluster.device(device).node();
-                all_reduce(self, group, node, self.ops.bucket_bytes(bucket))
+                let bytes = self.ops.bucket_bytes(bucket);
+                all_reduce(self, self.ops.reduction(), group, node, bytes)
             }
             CollectiveKind::GradNorm => all_gather(self, group, Bytes(8)),
         }

@@ -1,6 +1,8 @@
 //! Random layouts: pipelines of unlike depth, unlike cuts and unlike shares, for every kind.
 
-use cavalcade_schedule::{Form, Kind, Layout, Pipeline, Servers, Stage, Ticks, Tie, WarmUp, Waves};
+use cavalcade_schedule::{
+    Form, Kind, Layout, Pipeline, Reduction, Servers, Stage, Ticks, Tie, WarmUp, Waves,
+};
 use cavalcade_units::DeviceId;
 use proptest::prelude::*;
 use proptest::sample::subsequence;
@@ -37,6 +39,11 @@ pub fn wave_cases(pipelines_max: usize) -> impl Strategy<Value = (Kind, Layout, 
             (Kind::HetPipe { wave: Some(length) }, layout, Waves { length, distance, servers })
         },
     )
+}
+
+/// Any way of summing gradients.
+pub fn reductions() -> impl Strategy<Value = Reduction> {
+    prop::sample::select(Reduction::ALL.to_vec())
 }
 
 fn kinds() -> impl Strategy<Value = Kind> {

@@ -1,7 +1,8 @@
 //! What a message and an all-reduce cost over TCP on one machine.
 
 use cavalcade_transport::{
-    Deadline, Links, Listener, Mesh, Secret, SystemClock, Tag, Tcp, Transport, all_reduce_sum,
+    Deadline, Links, Listener, Mesh, Secret, SystemClock, Tag, Tcp, Transport, TransportError,
+    all_reduce_ring, all_reduce_server, all_reduce_tree,
 };
 use cavalcade_units::{Nanos, Rank};
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
@@ -58,9 +59,14 @@ fn round_trip(criterion: &mut Criterion) {
     bench.finish();
 }
 
-/// 4 MB of `f32` among four ranks; rank 0 is measured, a message starts the others.
+type AllReduce = fn(&dyn Transport, &[Rank], Tag, &mut [f32]) -> Result<(), TransportError>;
+
+/// 4 MB of `f32` among four ranks, summed in each way; rank 0 is measured, a message starts the
+/// others.
 fn all_reduce(criterion: &mut Criterion) {
     const N_VALUES: usize = 1 << 20;
+    let ways: [(&str, AllReduce); 3] =
+        [("ring", all_reduce_ring), ("tree", all_reduce_tree), ("server", all_reduce_server)];
     let ranks = group(4);
     let members: Vec<Rank> = ranks.iter().map(Transport::rank).collect();
     let mut bench = criterion.benchmark_group("all_reduce");
@@ -72,9 +78,10 @@ fn all_reduce(criterion: &mut Criterion) {
             scope.spawn(move || {
                 let mut values = vec![0.0; N_VALUES];
                 while let Ok(word) = transport.recv(Rank(0), Tag(0))
-                    && word.is_empty()
+                    && let [way] = word[..]
                 {
-                    all_reduce_sum(transport, members, Tag(1), &mut values).expect("all are here");
+                    let (_, reduce) = ways[usize::from(way)];
+                    reduce(transport, members, Tag(1), &mut values).expect("all are here");
                 }
             });
         }
@@ -83,14 +90,16 @@ fn all_reduce(criterion: &mut Criterion) {
                 first.send(rank, Tag(0), word.to_vec()).expect("all are here");
             }
         };
-        bench.bench_function("4_MB_among_4", |bencher| {
-            let mut values = vec![0.0; N_VALUES];
-            bencher.iter(|| {
-                tell(&[]);
-                all_reduce_sum(first, &members, Tag(1), &mut values).expect("all are here");
+        for (way, (name, reduce)) in (0..).zip(ways) {
+            bench.bench_function(format!("4_MB_among_4_{name}"), |bencher| {
+                let mut values = vec![0.0; N_VALUES];
+                bencher.iter(|| {
+                    tell(&[way]);
+                    reduce(first, &members, Tag(1), &mut values).expect("all are here");
+                });
             });
-        });
-        tell(&[1]);
+        }
+        tell(&[]);
     });
     bench.finish();
 }

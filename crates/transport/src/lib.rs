@@ -1,7 +1,7 @@
 //! How ranks talk: messages from rank to rank, and collectives made of them.
 //!
 //! ```text
-//!             all_reduce_sum, all_gather_f64, broadcast, barrier          collectives
+//!   all_reduce_ring, _tree, _server, all_gather_f64, broadcast, barrier   collectives
 //!                                  |
 //!   send(to, tag, payload) --- trait Transport --- recv(from, tag)
 //!        |                                              ^
@@ -41,7 +41,8 @@ mod transport;
 pub use auth::{AuthError, Role, authenticate};
 pub use clock::{Clock, Deadline, SystemClock};
 pub use collectives::{
-    Collective, LENGTH_BYTES, all_gather_f64, all_reduce_sum, barrier, broadcast, bytes_sent,
+    Collective, LENGTH_BYTES, all_gather_f64, all_reduce_ring, all_reduce_server, all_reduce_tree,
+    barrier, broadcast, bytes_sent, bytes_sent_by_all,
 };
 pub use control::{COORDINATOR, ControlListener, ControlReceiver, ControlSender, ControlStream};
 pub use door::Rejected;

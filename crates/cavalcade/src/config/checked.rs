@@ -7,7 +7,7 @@ use cavalcade_cluster::{Cluster, ClusterError, ClusterFile};
 use cavalcade_model::GptConfig;
 use cavalcade_planner::Policy;
 use cavalcade_runtime::{LearningRate, OptimizerSettings, Settings};
-use cavalcade_schedule::{Form, Kind};
+use cavalcade_schedule::{Form, Kind, Reduction};
 use cavalcade_units::{DeviceId, Nanos};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -80,6 +80,8 @@ pub struct PlanConfig {
     /// Whether those inputs are kept on the host, and how many passes before its use each is
     /// fetched.
     pub offload: Option<u32>,
+    /// How gradients are summed.
+    pub reduction: Reduction,
     /// By which rule devices form the replicas; none if `pipelines` says.
     pub allocation: Option<Policy>,
     /// The replicas; empty if they follow from `allocation`.
@@ -432,6 +434,8 @@ fn plan(
             return Err(fail("plan.allocation", problem));
         }
     }
+    let reduction = file.plan.reduce.parse();
+    let reduction: Reduction = reduction.map_err(|e| fail("plan.reduce", format!("{e}")))?;
     let names = || {
         let names = cluster.devices().iter().map(|device| device.name.as_str());
         names.collect::<Vec<_>>().join(", ")
@@ -477,7 +481,9 @@ fn plan(
         });
     }
     let split_backward = kind.splits_backward() || file.plan.split_backward;
-    Ok((PlanConfig { kind, split_backward, recompute, offload, allocation, pipelines }, sync))
+    let plan =
+        PlanConfig { kind, split_backward, recompute, offload, reduction, allocation, pipelines };
+    Ok((plan, sync))
 }
 
 fn layer_range(text: &str) -> Option<Range<u32>> {

@@ -147,6 +147,7 @@ pub(super) struct PlanFile {
     pub(super) split_backward: bool,
     pub(super) recompute: RecomputeWord,
     pub(super) offload: u32,
+    pub(super) reduce: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) allocation: Option<String>,
 }
@@ -158,6 +159,7 @@ impl Default for PlanFile {
             split_backward: false,
             recompute: RecomputeWord::None,
             offload: 0,
+            reduce: "ring".to_owned(),
             allocation: None,
         }
     }

@@ -21,6 +21,7 @@ pub(crate) fn run(arguments: &Simulate) -> Result<u8> {
         split_backward: arguments.split_backward,
         recompute: arguments.recompute,
         offload: arguments.offload,
+        reduction: arguments.reduce.parse().map_err(|error| anyhow!("--reduce: {error}"))?,
     };
     let simulation = Simulation::new(&files, passes, &trouble(arguments)?)?;
     if let Some(path) = &arguments.svg {

@@ -207,4 +207,10 @@ fn passes_that_make_no_sense() {
         motley().set("plan.split_backward", "yes"),
         expect![[r#"2: error: c.toml:32: invalid type: string "yes", expected a boolean"#]],
     );
+    check(
+        motley().set("plan.reduce", "star"),
+        expect![[r#"
+        2: error: c.toml: plan.reduce: `star` is no way to sum gradients; the ways are
+        ring, tree, server"#]],
+    );
 }

@@ -57,6 +57,14 @@ fn split_and_recomputed_passes_equal_one_process() {
     }
 }
 
+#[test]
+fn sums_by_tree_and_by_server_equal_one_process() {
+    for way in ["tree", "server"] {
+        let configuration = square().set("plan.reduce", way);
+        assert_eq!(verify(&configuration, "").ok().last_json()["passed"], true, "{way}");
+    }
+}
+
 /// One model over four processes, in the way that each kind of schedule wants its stages to lie.
 #[test]
 fn every_schedule_with_a_flush_equals_one_process() {

@@ -28,6 +28,7 @@ pub use exchange::{Servers, Synchronize, Waves};
 
 use crate::op::Op;
 use crate::order::ComputeOrder;
+use crate::reduction::Reduction;
 use crate::tables::{Collective, CollectiveKind, Schedule};
 use cavalcade_units::{ChunkId, CollectiveId, DeviceId, GroupId};
 
@@ -48,6 +49,8 @@ pub struct Options {
     pub copies: u32,
     /// How replicas without a flush stay together; none if they do not.
     pub waves: Option<Waves>,
+    /// How gradients are summed.
+    pub reduction: Reduction,
 }
 
 /// Runs all passes over `order`.
@@ -66,6 +69,7 @@ pub fn build(mut order: ComputeOrder, options: &Options) -> Schedule {
         detours: order.detours,
         second_order: order.second_order,
         copies: options.copies,
+        reduction: options.reduction,
         ties: order.ties,
         chunks: order.chunks,
         paths: order.paths,

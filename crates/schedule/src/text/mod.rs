@@ -10,6 +10,7 @@
 //! detours 2                    paths may reorder layers and leave out up to 2
 //! second-order                 the objective holds gradients by the input
 //! copies 7                     seven more of all this run alike on devices of their own
+//! reduction tree               how gradients are summed, if not by a ring: tree or server
 //! chunk d0 0..2                device, layers; numbered from 0 in order of their lines
 //! chunk d1 2..4 recompute      runs its forward again before its backward
 //! path 0 1                     chunks, first layer to last
@@ -42,7 +43,9 @@ const VERSION: u32 = 1;
 
 #[cfg(test)]
 mod tests {
-    use crate::{Kind, Layout, Options, Pipeline, Schedule, Stage, Ticks, Tie, build, generate};
+    use crate::{
+        Kind, Layout, Options, Pipeline, Reduction, Schedule, Stage, Ticks, Tie, build, generate,
+    };
     use cavalcade_units::DeviceId;
 
     fn schedule() -> Schedule {
@@ -71,6 +74,22 @@ mod tests {
         assert_eq!(text.parse::<Schedule>().unwrap(), schedule);
     }
 
+    /// A line of its own, but for the ring.
+    #[test]
+    fn the_way_of_summing_is_a_line() {
+        let ring = schedule();
+        let with_line = |reduction| {
+            let lines = format!("layers 4\nreduction {reduction}\n");
+            ring.to_string().replacen("layers 4\n", &lines, 1)
+        };
+        for reduction in [Reduction::Tree, Reduction::Server] {
+            let other = Schedule { reduction, ..ring.clone() };
+            assert_eq!(other.to_string(), with_line(reduction));
+            assert_eq!(with_line(reduction).parse(), Ok(other));
+        }
+        assert_eq!(with_line(Reduction::Ring).parse(), Ok(ring));
+    }
+
     #[test]
     fn errors_name_the_line() {
         let text = schedule().to_string();
@@ -83,11 +102,13 @@ mod tests {
             .assert_eq(&broken("layers 4", "layers four"));
         expect_test::expect!["line 3: found `layers 4000000000`, expected at most 1048576 layers"]
             .assert_eq(&broken("layers 4", "layers 4000000000"));
+        expect_test::expect!["line 4: found `reduction star`, expected `reduction WORD`, the word one of ring, tree, server"]
+            .assert_eq(&broken("layers 4\n", "layers 4\nreduction star\n"));
         expect_test::expect![
             "line 25: found `0Q0`, expected an op such as 2F0, 2B0, S4, R4, C0 or 2U"
         ]
         .assert_eq(&broken("0F0", "0Q0"));
-        expect_test::expect!["line 7: found `turtle d2 0..4`, expected one of name, layers, staleness, wave, detours, second-order, copies, tie, chunk, path, microbatches, bucket, transfer, group, collective, exchange, device"]
+        expect_test::expect!["line 7: found `turtle d2 0..4`, expected one of name, layers, staleness, wave, detours, second-order, copies, reduction, tie, chunk, path, microbatches, bucket, transfer, group, collective, exchange, device"]
             .assert_eq(&broken("chunk d2", "turtle d2"));
     }
 }

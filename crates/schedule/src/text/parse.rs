@@ -2,6 +2,7 @@
 
 use super::VERSION;
 use crate::op::{Op, Pass};
+use crate::reduction::Reduction;
 use crate::tables::{
     Bucket, BucketId, Chunk, Collective, CollectiveKind, Exchange, ParamUnit, Schedule, Tie,
     Transfer,
@@ -27,8 +28,8 @@ pub struct TextError {
 }
 
 const KEYWORDS: &str = "one of name, layers, staleness, wave, detours, second-order, copies, \
-                        tie, chunk, path, microbatches, bucket, transfer, group, collective, \
-                        exchange, device";
+                        reduction, tie, chunk, path, microbatches, bucket, transfer, group, \
+                        collective, exchange, device";
 /// More micro-batches than any step has; a larger number is a slip of the pen.
 const MICROBATCHES_MAX: usize = 1 << 24;
 /// The same of layers, for each of which the check keeps an entry.
@@ -108,6 +109,10 @@ fn parse_line(schedule: &mut Schedule, line: &str) -> Result<(), Fault> {
         }
         "detours" => schedule.detours = Some(rest.parse().map_err(|_| whole("`detours N`"))?),
         "copies" => schedule.copies = rest.parse().map_err(|_| whole("`copies N`"))?,
+        "reduction" => {
+            let expected = format!("`reduction WORD`, the word one of {}", Reduction::FORMS);
+            schedule.reduction = rest.parse().map_err(|_| whole(&expected))?;
+        }
         "second-order" if rest.is_empty() => schedule.second_order = true,
         "tie" => schedule.ties.push(Tie { layers: numbers(rest, "")? }),
         "chunk" => {

@@ -2,6 +2,7 @@
 
 use super::VERSION;
 use crate::op::Op;
+use crate::reduction::Reduction;
 use crate::tables::{CollectiveKind, Exchange, ParamUnit, Schedule};
 use crate::value::Value;
 use std::fmt;
@@ -46,6 +47,9 @@ impl fmt::Display for Schedule {
         }
         if self.copies > 0 {
             writeln!(f, "copies {}", self.copies)?;
+        }
+        if self.reduction != Reduction::default() {
+            writeln!(f, "reduction {}", self.reduction)?;
         }
         for tie in &self.ties {
             writeln!(f, "tie{}", list(&tie.layers, ""))?;

@@ -2,8 +2,8 @@
 
 use crate::rig::{Group, each, groups, message};
 use cavalcade_transport::{
-    Collective, Tag, Transport, TransportError, all_gather_f64, all_reduce_sum, barrier, broadcast,
-    bytes_sent,
+    Collective, Tag, Transport, TransportError, all_gather_f64, all_reduce_ring, all_reduce_server,
+    all_reduce_tree, barrier, broadcast, bytes_sent, bytes_sent_by_all,
 };
 use cavalcade_units::{Bytes, Rank};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,56 +18,97 @@ fn values(rank: Rank, len: usize) -> Vec<f32> {
     (0..len).map(value).collect()
 }
 
-fn all_reduced(group: &Group, order: &[Rank], len: usize) -> Vec<Vec<f32>> {
+type AllReduce = fn(&dyn Transport, &[Rank], Tag, &mut [f32]) -> Result<(), TransportError>;
+
+/// Every way of summing.
+const ALL_REDUCES: [(Collective, AllReduce); 3] = [
+    (Collective::AllReduceRing, all_reduce_ring),
+    (Collective::AllReduceTree, all_reduce_tree),
+    (Collective::AllReduceServer, all_reduce_server),
+];
+
+fn all_reduced(reduce: AllReduce, group: &Group, order: &[Rank], len: usize) -> Vec<Vec<f32>> {
     each(group, |transport| {
         let mut reduced = values(transport.rank(), len);
-        all_reduce_sum(transport, order, Tag(3), &mut reduced).unwrap();
+        reduce(transport, order, Tag(3), &mut reduced).unwrap();
         reduced
     })
 }
 
+fn bits(values: &[f32]) -> Vec<u32> {
+    values.iter().map(|value| value.to_bits()).collect()
+}
+
 #[test]
 fn all_reduce_is_the_sum_with_the_same_bits_everywhere() {
-    for n in 1..=5 {
+    for n in 1..=9 {
         for (kind, group) in groups(n) {
-            for len in [0, 1, 2, 3, 4, 7, 101] {
-                let reduced = all_reduced(&group, &members(n), len);
-                for (idx, &value) in reduced[0].iter().enumerate() {
-                    let addends = || members(n).into_iter().map(|rank| values(rank, len)[idx]);
-                    let sum: f64 = addends().map(f64::from).sum();
-                    let scale: f64 = addends().map(|value| f64::from(value.abs())).sum();
-                    let error = (f64::from(value) - sum).abs();
-                    assert!(error <= 1e-6 * scale, "{kind}, {n} ranks, element {idx} of {len}");
+            for (way, reduce) in ALL_REDUCES {
+                for len in [0, 1, 2, 3, 4, 7, 101] {
+                    let reduced = all_reduced(reduce, &group, &members(n), len);
+                    let place = format!("{way:?}, {kind}, {n} ranks, {len} values");
+                    for (idx, &value) in reduced[0].iter().enumerate() {
+                        let addends = || members(n).into_iter().map(|rank| values(rank, len)[idx]);
+                        let sum: f64 = addends().map(f64::from).sum();
+                        let scale: f64 = addends().map(|value| f64::from(value.abs())).sum();
+                        let error = (f64::from(value) - sum).abs();
+                        assert!(error <= 1e-6 * scale, "{place}, element {idx}");
+                    }
+                    assert!(reduced.iter().all(|other| bits(other) == bits(&reduced[0])));
+                    let again = all_reduced(reduce, &group, &members(n), len);
+                    assert_eq!(bits(&reduced[0]), bits(&again[0]), "again, {place}");
                 }
-                let bits = |values: &[f32]| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
-                assert!(reduced.iter().all(|other| bits(other) == bits(&reduced[0])));
-                assert_eq!(reduced, all_reduced(&group, &members(n), len), "again, {kind}, {n}");
             }
         }
     }
 }
 
+/// The server adds member after member, the tree neighbor to neighbor, then pair to pair.
+#[test]
+fn tree_and_server_sum_in_the_groups_order() {
+    for n in 1..=9 {
+        let [(_, group), _] = groups(n);
+        let order: Vec<Rank> = members(n).into_iter().rev().collect();
+        let mut sums: Vec<Vec<f32>> = order.iter().map(|&rank| values(rank, 101)).collect();
+        let add = |mut sum: Vec<f32>, more: &Vec<f32>| {
+            sum.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
+            sum
+        };
+        let one_by_one = sums[1..].iter().fold(sums[0].clone(), add);
+        let reduced = all_reduced(all_reduce_server, &group, &order, 101);
+        assert_eq!(bits(&reduced[0]), bits(&one_by_one), "server, {n} ranks");
+        while sums.len() > 1 {
+            let pairs = sums.chunks(2);
+            sums = pairs.map(|pair| pair[1..].iter().fold(pair[0].clone(), add)).collect();
+        }
+        let reduced = all_reduced(all_reduce_tree, &group, &order, 101);
+        assert_eq!(bits(&reduced[0]), bits(&sums[0]), "tree, {n} ranks");
+    }
+}
+
 #[test]
 fn a_group_can_be_a_part_of_all_ranks_in_any_order() {
-    for (_, group) in groups(4) {
-        let order = [Rank(3), Rank(0), Rank(2)];
-        let results = each(&group, |transport| {
-            let mut reduced = [transport.rank().0 as f32, 1.0];
-            all_reduce_sum(transport, &order, Tag(0), &mut reduced).map(|()| reduced)
-        });
-        for rank in order {
-            assert_eq!(*results[rank.idx()].as_ref().unwrap(), [5.0, 3.0]);
+    for (_, reduce) in ALL_REDUCES {
+        for (_, group) in groups(4) {
+            let order = [Rank(3), Rank(0), Rank(2)];
+            let results = each(&group, |transport| {
+                let mut reduced = [transport.rank().0 as f32, 1.0];
+                reduce(transport, &order, Tag(0), &mut reduced).map(|()| reduced)
+            });
+            for rank in order {
+                assert_eq!(*results[rank.idx()].as_ref().unwrap(), [5.0, 3.0]);
+            }
+            let outsider = message(results.into_iter().nth(1).unwrap());
+            assert_eq!(
+                outsider,
+                "rank 1 cannot join a collective over the group [3, 0, 2]: it is no member"
+            );
+            let twice = [Rank(0), Rank(0)];
+            assert_eq!(
+                message(barrier(&*group[0], &twice, Tag(0))),
+                "rank 0 cannot join a collective over the group [0, 0]: rank 0 is in it twice"
+            );
         }
-        let outsider = message(results.into_iter().nth(1).unwrap());
-        assert_eq!(
-            outsider,
-            "rank 1 cannot join a collective over the group [3, 0, 2]: it is no member"
-        );
-        let twice = [Rank(0), Rank(0)];
-        assert_eq!(
-            message(barrier(&*group[0], &twice, Tag(0))),
-            "rank 0 cannot join a collective over the group [0, 0]: rank 0 is in it twice"
-        );
     }
 }
 
@@ -94,7 +135,7 @@ fn a_mismatch_names_both_ranks_the_tag_and_the_lengths() {
     for (_, group) in groups(2) {
         let errors = each(&group, |transport| {
             let mut values = vec![0.0; 5 + 2 * transport.rank().idx()];
-            message(all_reduce_sum(transport, &members(2), Tag::new(4, 17, 2), &mut values))
+            message(all_reduce_ring(transport, &members(2), Tag::new(4, 17, 2), &mut values))
         });
         assert_eq!(
             errors[0],
@@ -109,6 +150,27 @@ fn a_mismatch_names_both_ranks_the_tag_and_the_lengths() {
         });
         let error = error.into_iter().nth(1).unwrap().unwrap_err();
         assert!(matches!(error, TransportError::LengthMismatch { ours: 2, theirs: 1, .. }));
+    }
+}
+
+/// Whoever sums finds it out, and ends the run for the others.
+#[test]
+fn a_mismatch_in_tree_and_server_names_the_same() {
+    for (_, reduce) in &ALL_REDUCES[1..] {
+        for (_, group) in groups(3) {
+            let errors = each(&group, |transport| {
+                let mut values = vec![0.0; if transport.rank() == Rank(1) { 7 } else { 5 }];
+                let error =
+                    message(reduce(transport, &members(3), Tag::new(4, 17, 2), &mut values));
+                transport.abort(&error);
+                error
+            });
+            assert_eq!(
+                errors[0],
+                "the collective kind 4 step 17 id 2 does not match: rank 0 has 20 bytes and rank 1 \
+                 has 28; all members must call it with the same tag and the same shape"
+            );
+        }
     }
 }
 
@@ -148,27 +210,36 @@ fn counted(n: usize, work: impl Fn(&dyn Transport) + Sync) -> Vec<u64> {
 
 #[test]
 fn the_bytes_sent_are_those_of_the_formula() {
-    for n in 1..=5 {
-        for len in [0, 60, 61, 63] {
-            let sent = counted(n, |transport| {
-                all_reduce_sum(transport, &members(n), Tag(0), &mut vec![1.0; len]).unwrap();
-            });
+    let busiest = |sent: &[u64]| Bytes(sent.iter().copied().max().unwrap());
+    let together = |sent: &[u64]| Bytes(sent.iter().sum());
+    for n in 1..=9 {
+        for len in [0, 1, 60, 61, 63] {
             let bytes = Bytes::of_f32(len);
-            let formula = bytes_sent(Collective::AllReduce, n, bytes).0;
-            let slack = if len % n == 0 { 0 } else { 8 };
-            let is_near = sent.iter().all(|&sent| sent.abs_diff(formula) <= slack);
-            assert!(is_near, "{sent:?} against {formula} for {n} ranks, {len} values");
-            let lengths = if n > 1 { 8 * n as u64 } else { 0 };
-            assert_eq!(sent.iter().sum::<u64>(), 2 * (n as u64 - 1) * bytes.0 + lengths);
+            for (way, reduce) in ALL_REDUCES {
+                let sent = counted(n, |transport| {
+                    reduce(transport, &members(n), Tag(0), &mut vec![1.0; len]).unwrap();
+                });
+                let formula = bytes_sent(way, n, bytes);
+                let place = format!("{way:?}: {sent:?} against {formula:?} for {len} values");
+                if way == Collective::AllReduceRing && len % n != 0 {
+                    assert!(sent.iter().all(|&sent| sent.abs_diff(formula.0) <= 8), "{place}");
+                } else {
+                    assert_eq!(busiest(&sent), formula, "{place}");
+                }
+                assert_eq!(together(&sent), bytes_sent_by_all(way, n, bytes), "{place}");
+            }
         }
-        let busiest = |sent: Vec<u64>| Bytes(sent.into_iter().max().unwrap());
         let gathered = counted(n, |transport| {
             all_gather_f64(transport, &members(n), Tag(0), 1.0).unwrap();
         });
-        assert_eq!(busiest(gathered), bytes_sent(Collective::AllGather, n, Bytes(8)));
         let broadcasted = counted(n, |transport| {
             broadcast(transport, &members(n), Tag(0), Rank(0), &mut [0; 50]).unwrap();
         });
-        assert_eq!(busiest(broadcasted), bytes_sent(Collective::Broadcast, n, Bytes(50)));
+        for (kind, sent, bytes) in
+            [(Collective::AllGather, gathered, 8), (Collective::Broadcast, broadcasted, 50)]
+        {
+            assert_eq!(busiest(&sent), bytes_sent(kind, n, Bytes(bytes)));
+            assert_eq!(together(&sent), bytes_sent_by_all(kind, n, Bytes(bytes)));
+        }
     }
 }
