@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use cavalcade_data::Tokenizer;
-use cavalcade_model::{GptConfig, Model};
+use cavalcade_model::{GptConfig, Model, Network};
 use cavalcade_nn::{Chunk, ChunkInput, ChunkOutput, Targets, gpt_chunk};
 use cavalcade_runtime::{RunError, Values};
 use rand_chacha::ChaCha8Rng;
@@ -38,7 +38,12 @@ impl Generator {
     /// # Errors
     /// If a file is missing, damaged, or does not fit the others.
     pub fn read(folder: &Path) -> Result<Self, Error> {
-        let config = GptConfig::read(&folder.join(CONFIG))?;
+        let path = folder.join(CONFIG);
+        let Network::Gpt(config) = Network::read(&path)? else {
+            let problem = "the model tells classes of images apart; only a language model, \
+                           trained with model.kind = \"gpt\", continues a text";
+            return Err(Error::Argument(format!("{}: {problem}", path.display())));
+        };
         let tokenizer = Tokenizer::read(&folder.join(TOKENIZER))?;
         if tokenizer.vocab_size() != config.vocab {
             let (path, tokens) = (folder.join(TOKENIZER), tokenizer.vocab_size());

@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::text::Text;
 use cavalcade_cluster::Cluster;
 use cavalcade_lower::{OpCosts, StagePasses, lower, stage_bytes};
-use cavalcade_model::{GptConfig, Model};
+use cavalcade_model::{GptConfig, Model, Network};
 use cavalcade_plan::{Pipeline, Plan, Stage};
 use cavalcade_planner::{PartitionError, Shares, partition, shares};
 use cavalcade_profile::{Pass, Profile};
@@ -64,7 +64,7 @@ impl Prepared {
         let model = model(&config, &text)?;
         let network = Model::gpt(&model);
         let named = config.profile.as_ref().unwrap_or(&config.path);
-        fits(named, (&model, config.microbatch), &profile)?;
+        fits(named, (&Network::Gpt(model.clone()), config.microbatch), &profile)?;
         let plan = make_plan(&config, &network, &profile)?;
         let job = job(&config, &model, &text, &plan, &profile)
             .map_err(|e| refused(e, &config.cluster))?;
@@ -135,10 +135,11 @@ fn options(config: &Config, plan: &Plan) -> Options {
 /// Whether the profile in `path` is one of this model at this micro-batch size.
 pub(crate) fn fits(
     path: &Path,
-    (model, microbatch): (&GptConfig, u32),
+    (model, microbatch): (&Network, u32),
     profile: &Profile,
 ) -> Result<(), Error> {
-    let expected = (model.fingerprint(), microbatch, model.context as u32, model.layers + 2);
+    let sequence = model.predictions() as u32;
+    let expected = (model.fingerprint(), microbatch, sequence, model.n_layers() as usize);
     let found =
         (profile.model.clone(), profile.microbatch_size, profile.sequence, profile.layers.len());
     if found == expected {

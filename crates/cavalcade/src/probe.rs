@@ -4,6 +4,7 @@ use crate::config::Config;
 use crate::error::Error;
 use crate::prepare;
 use crate::text::Text;
+use cavalcade_model::Network;
 use cavalcade_nn::profile_layers;
 use cavalcade_profile::{LinkProfile, Meter, ParamBytes, Profile};
 use cavalcade_runtime::{OptimizerSettings, RunError};
@@ -40,8 +41,9 @@ pub fn probe(
     let model = prepare::model(config, text)?;
     let base = meter.live_bytes();
     progress("layers");
-    let measured = profile_layers(&model, config.microbatch as usize, model.context, meter)
-        .map_err(RunError::from)?;
+    let network = Network::Gpt(model.clone());
+    let measured =
+        profile_layers(&network, config.microbatch as usize, meter).map_err(RunError::from)?;
     progress("links");
     let loopback = loopback(meter).map_err(RunError::from)?;
     progress("overheads");
