@@ -1,9 +1,10 @@
 //! Continues a text with a trained model, on one device.
 
 use crate::error::Error;
+use crate::whole::whole_chunk;
 use cavalcade_data::Tokenizer;
 use cavalcade_model::{GptConfig, Model, Network};
-use cavalcade_nn::{Chunk, ChunkInput, ChunkOutput, Targets, gpt_chunk};
+use cavalcade_nn::{Chunk, ChunkInput};
 use cavalcade_runtime::{RunError, Values};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -63,17 +64,13 @@ impl Generator {
     /// # Errors
     /// If a parameter is missing or has another size.
     pub fn new(config: GptConfig, tokenizer: Tokenizer, weights: &Values) -> Result<Self, Error> {
-        let n_layers = Model::gpt(&config).n_layers();
-        let mut chunk = gpt_chunk(&config, 0..n_layers, 0);
-        let mut flat = Vec::with_capacity(chunk.weights().len());
-        for param in chunk.params() {
-            let values = weights.get(&param.name).ok_or_else(|| {
-                Error::Argument(format!("the weights lack the parameter {}", param.name))
-            })?;
-            flat.extend_from_slice(values);
-        }
-        chunk.set_weights(&flat).map_err(RunError::from)?;
-        Ok(Self { config, chunk, tokenizer })
+        let chunk = whole_chunk(&Network::Gpt(config.clone()), weights)?;
+        Ok(Self::of_chunk(config, tokenizer, chunk))
+    }
+
+    /// A model whose layers are all in `chunk`.
+    pub(crate) fn of_chunk(config: GptConfig, tokenizer: Tokenizer, chunk: Box<dyn Chunk>) -> Self {
+        Self { config, chunk, tokenizer }
     }
 
     /// `prompt` and `n_tokens` more.
@@ -104,26 +101,6 @@ impl Generator {
             tokens.push(choose(last, sampling, &mut random));
         }
         Ok(self.tokenizer.decode(&tokens))
-    }
-
-    /// Mean loss over `batches` of (tokens, targets), nats a token.
-    pub(crate) fn loss(&self, batches: &[cavalcade_data::Batch]) -> Result<f64, Error> {
-        let mut sum = 0.0;
-        let mut n_sequences = 0;
-        for batch in batches {
-            let input = ChunkInput::Tokens {
-                ids: batch.tokens.clone(),
-                batch: batch.batch,
-                sequence: batch.sequence,
-            };
-            let targets = Some(Targets { ids: batch.targets.clone() });
-            let output = self.chunk.evaluate(input, targets);
-            if let ChunkOutput::Loss(loss) = output.map_err(RunError::from)? {
-                sum += loss * batch.batch as f64;
-                n_sequences += batch.batch;
-            }
-        }
-        Ok(sum / n_sequences.max(1) as f64)
     }
 }
 

@@ -139,8 +139,8 @@ impl Simulation {
         tokens / self.prediction.step_time.as_secs_f64()
     }
 
-    /// Model FLOPs utilization: three forwards' worth of products for each token or image, over what all
-    /// devices with work could do in that time. None if one of them has no `flops`.
+    /// Model FLOPs utilization: three forwards' worth of products for each token or image, over
+    /// what all devices with work could do in that time. None if one of them has no `flops`.
     pub fn utilization(&self) -> Option<f64> {
         let rates = self.working().map(|device| {
             let n_alike = self.alike[device.idx()].len() as f64;

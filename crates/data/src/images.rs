@@ -1,14 +1,16 @@
 //! Synthetic images to classify: a template for each class, and noise.
 //!
 //! ```text
-//! image i = template of its class + noise * standard normal,  class = i mod classes
+//! image i = (template of its class + noise * normal) / sqrt(1 + noise^2),  class = i mod classes
 //! ```
 //!
-//! A template is constant over blocks of 4 x 4 pixels, so that what tells classes apart survives
-//! pooling. An image is a pure function of (seed, i): nothing is stored but the templates, and every
-//! rank makes what it needs. Training sees the first images in an order of its own for each epoch
-//! ([`crate::permutation`]); the last ones are held out. Nothing but integers, additions and products
-//! is used, so all machines make the same images.
+//! All pixels together have the variance 1, whatever the noise. A template is constant over blocks
+//! of 4 x 4 pixels, so that what tells classes apart survives pooling.
+//!
+//! An image is a pure function of (seed, i): nothing is stored but the templates, and every rank
+//! makes what it needs. Training sees the first images in an order of its own for each epoch
+//! ([`crate::permutation`]); the last ones are held out. All arithmetic is of the sorts that every
+//! machine rounds alike, so all of them make the same images.
 
 use crate::DataError;
 use crate::permutation::{KeyStream, Permutation};
@@ -101,12 +103,26 @@ impl ImageSet {
     /// The samples `first..first + n` of the order that `seed` selects. Each epoch sees each image
     /// once.
     pub fn batch(&self, seed: u64, first: u64, n: usize) -> ImageBatch {
+        self.draw(self.places(seed, first, n), n)
+    }
+
+    /// Their classes alone.
+    pub fn classes(&self, seed: u64, first: u64, n: usize) -> Vec<u32> {
+        self.places(seed, first, n).map(|place| self.class(place)).collect()
+    }
+
+    /// Where samples of the order lie in the set.
+    fn places(&self, seed: u64, first: u64, n: usize) -> impl Iterator<Item = usize> {
         let n_images = self.n_images as u64;
-        let place = |sample: u64| {
+        (first..first + n as u64).map(move |sample| {
             let mut keys = KeyStream::new(seed, sample / n_images);
             Permutation::new(n_images, &mut keys).apply(sample % n_images) as usize
-        };
-        self.draw((first..first + n as u64).map(place), n)
+        })
+    }
+
+    fn class(&self, place: usize) -> u32 {
+        let class = (self.first + place) % self.rule.classes;
+        u32::try_from(class).expect("classes fit in 32 bits")
     }
 
     /// The images `first..first + n` of the set: validation.
@@ -120,24 +136,25 @@ impl ImageSet {
     }
 
     fn draw(&self, places: impl Iterator<Item = usize>, batch: usize) -> ImageBatch {
-        let ImageRule { side, channels, classes, noise, seed, .. } = self.rule;
+        let ImageRule { side, channels, noise, seed, .. } = self.rule;
         let n_blocks = side.div_ceil(BLOCK);
+        let scale = 1.0 / (1.0 + noise * noise).sqrt();
         let shape = [batch, side * side, channels];
         let mut pixels = Vec::with_capacity(shape.iter().product());
-        let mut found = Vec::with_capacity(batch);
+        let mut classes = Vec::with_capacity(batch);
         for place in places {
-            let image = self.first + place;
-            let class = image % classes;
-            let mut keys = KeyStream::new(seed ^ NOISE, image as u64);
+            let class = self.class(place);
+            let mut keys = KeyStream::new(seed ^ NOISE, (self.first + place) as u64);
             for pixel in 0..side * side {
                 let (row, column) = (pixel / side / BLOCK, pixel % side / BLOCK);
-                let block = (class * n_blocks + row) * n_blocks + column;
+                let block = (class as usize * n_blocks + row) * n_blocks + column;
                 let template = &self.templates[block * channels..(block + 1) * channels];
-                pixels.extend(template.iter().map(|mean| mean + noise * normal(&mut keys)));
+                pixels
+                    .extend(template.iter().map(|mean| (mean + noise * normal(&mut keys)) * scale));
             }
-            found.push(u32::try_from(class).expect("classes fit in 32 bits"));
+            classes.push(class);
         }
-        ImageBatch { pixels, classes: found, shape }
+        ImageBatch { pixels, classes, shape }
     }
 }
 
@@ -178,7 +195,7 @@ mod tests {
     fn the_images_never_change() {
         let split = ImageSplit::new(RULE, 0.1).unwrap();
         let batch = split.train.batch(7, 0, 4);
-        expect!["[4, 4, 4, 2] [-0.98, 1.04, -0.38, -0.20, 0.67]"].assert_eq(&format!(
+        expect!["[4, 4, 4, 2] [-0.88, 0.93, -0.34, -0.18, 0.60]"].assert_eq(&format!(
             "{:?} {:.2?}",
             batch.classes,
             &batch.pixels[..5]
@@ -202,7 +219,7 @@ mod tests {
         assert_ne!(order(3, 0), order(4, 0));
     }
 
-    /// Of 20 images a class the mean is the template, within the noise over sqrt(20).
+    /// Of 18 images a class the mean is nearly the template, and they differ from it by the noise.
     #[test]
     fn classes_are_as_far_apart_as_templates_and_noise_says() {
         let set = ImageSplit::new(RULE, 0.1).unwrap().train;
@@ -231,7 +248,12 @@ mod tests {
             distance(&image, &means[class as usize]).powi(2)
         });
         let spread = (spread.sum::<f64>() / 90.0).sqrt();
-        assert!((spread - 0.5).abs() < 0.03, "the noise is {spread}");
+        // The mean of 18 is nearer to them than the template is.
+        let wanted = (0.2_f64 * 17.0 / 18.0).sqrt();
+        assert!((spread - wanted).abs() < 0.01, "the noise is {spread}, not {wanted}");
+        let squares = batch.pixels.iter().map(|&value| f64::from(value).powi(2)).sum::<f64>();
+        let variance = squares / batch.pixels.len() as f64;
+        assert!((variance - 1.0).abs() < 0.2, "the variance is {variance}");
     }
 
     #[test]
@@ -266,6 +288,7 @@ mod tests {
                 joined.classes.extend(own.classes);
                 joined.shape[0] += share;
             }
+            prop_assert_eq!(&whole.classes, &set.classes(seed, first, whole.shape[0]));
             prop_assert_eq!(joined, whole);
         }
     }

@@ -45,7 +45,8 @@ pub struct Layer {
     /// The parameters that only this layer uses, in storage order.
     pub params: Vec<ParamSpec>,
     /// Work of the forward pass in FLOPs a token (of a convolutional network: an image): two for
-    /// each multiply-add of a matrix product at the full context. Attention is counted without the half that a causal mask could save.
+    /// each multiply-add of a matrix product at the full context. Attention is counted without the
+    /// half that a causal mask could save.
     pub work: u64,
 }
 

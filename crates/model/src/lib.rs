@@ -3,7 +3,8 @@
 //!
 //! A [`Model`] is a row of [`Layer`]s. A pipeline cuts the row into chunks; everything that has to
 //! be the same however it is cut (names, shapes, initial values, which weights are tied) is here.
-//! Names and storage of a GPT follow GPT-2 as Hugging Face writes it, so that its files can be read.
+//! Names and storage of a GPT follow GPT-2 as Hugging Face writes it, so that its files can be
+//! read.
 //!
 //! ```text
 //! layer   0           1 ..= L                L + 1

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! live bytes      before | forward .. peak | after | backward .. peak | after
-//! saved           = after the forward pass - before - the output - the input activation,
-//!                   which counts where it is the data and no layer's output
+//! saved           = after the forward pass - before - the output - the input activation, but
+//!                   with it where the layer keeps it although it is not its chunk's first
 //!
 //! live bytes      before the input | forward | backward input .. peak | after | backward weight ..
 //! deferred        = after the backward-input pass - before the input, gradients dropped
@@ -140,17 +140,18 @@ impl Bench<'_> {
     fn sample(&self, chunk: &mut dyn Chunk, layer: u32) -> Result<Sample, ChunkError> {
         let microbatch = MicrobatchId(0);
         let (input, targets) = (self.input(layer), self.targets(layer));
-        // An activation is alive before the pass and stays; the layer's figure leaves it out, but
-        // nobody else counts the data.
-        let data = match &input {
-            ChunkInput::Activation(data) if layer == 0 => Bytes::of_f32(data.data.len()),
+        // An activation is alive before the pass and stays. A GPT's layers keep what their norms
+        // make of it, so that their figures leave it out. A product keeps it, also inside a chunk;
+        // and if it is the data, nobody else counts it.
+        let kept = match (self.network, &input) {
+            (Network::Conv(_), ChunkInput::Activation(it)) => Bytes::of_f32(it.data.len()),
             _ => Bytes::ZERO,
         };
         let (result, forward) = self.pass(|| chunk.forward(microbatch, input, targets, 1.0))?;
         let gradient = output_gradient(result);
         let output = gradient.as_ref().map_or(Bytes::ZERO, |it| Bytes::of_f32(it.data.len()));
         // Both the returned copy of the output and the graph's own are not counted as saved.
-        let saved = forward.after.saturating_sub(forward.before).saturating_sub(output * 2) + data;
+        let saved = forward.after.saturating_sub(forward.before).saturating_sub(output * 2) + kept;
         let (_, backward) = self.pass(|| chunk.backward(microbatch, gradient))?;
 
         let before = self.meter.live_bytes();

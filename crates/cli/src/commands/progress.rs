@@ -30,11 +30,13 @@ impl Follower for Quiet {
 pub(crate) struct Progress {
     bar: Option<ProgressBar>,
     steps: u64,
+    /// What a model's predictions are counted in.
+    unit: &'static str,
     external_ranks: Vec<u32>,
 }
 
 impl Progress {
-    pub(crate) fn new(steps: u64, external_ranks: Vec<u32>) -> Self {
+    pub(crate) fn new(steps: u64, unit: &'static str, external_ranks: Vec<u32>) -> Self {
         let bar = output::is_watched().then(|| {
             let bar = ProgressBar::new(steps);
             let template = "step {pos}/{len} {bar:24} {msg}  ETA {eta}";
@@ -43,7 +45,7 @@ impl Progress {
             }
             bar
         });
-        Self { bar, steps, external_ranks }
+        Self { bar, steps, unit, external_ranks }
     }
 
     pub(crate) fn finish(&self) {
@@ -60,9 +62,10 @@ impl Follower for Progress {
 
     fn step(&mut self, metrics: &StepMetrics) {
         let facts = format!(
-            "loss {:.3}  {:.0} tokens/s  bubble {:.0} %",
+            "loss {:.3}  {:.0} {}/s  bubble {:.0} %",
             metrics.loss,
             metrics.tokens_per_s,
+            self.unit,
             metrics.bubble * 100.0
         );
         if let Some(bar) = &self.bar {

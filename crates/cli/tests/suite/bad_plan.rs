@@ -104,8 +104,8 @@ fn devices_and_pipelines() {
     check(
         Configuration::new(&[&["a", "b", "c", "d", "e"]]),
         expect![[r#"
-        2: error: c.toml: pipeline[0] has 5 devices for 4 layers (embedding, blocks,
-        head); each needs at least one layer"#]],
+            2: error: c.toml: pipeline[0] has 5 devices for 4 layers (embedding .. head);
+            each needs at least one layer"#]],
     );
 }
 

@@ -1,8 +1,8 @@
 //! A run of a convolutional network's layers as one Burn module and one chunk.
 //!
-//! Shape letters of this module: B images, S height and width in pixels, P = S S pixels, C channels,
-//! W width of a fully connected layer. Between chunks an image is `[B, P, C]`, what a fully connected
-//! layer puts out `[B, 1, W]`.
+//! Shape letters of this module: B images, S height and width in pixels, P = S S pixels, C
+//! channels, W width of a fully connected layer. Between chunks an image is `[B, P, C]`, what a
+//! fully connected layer puts out `[B, 1, W]`.
 
 mod layers;
 
