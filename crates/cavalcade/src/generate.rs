@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::whole::whole_chunk;
 use cavalcade_data::Tokenizer;
-use cavalcade_model::{GptConfig, Model, Network};
+use cavalcade_model::{GptConfig, Network};
 use cavalcade_nn::{Chunk, ChunkInput};
 use cavalcade_runtime::{RunError, Values};
 use rand_chacha::ChaCha8Rng;
@@ -14,6 +14,15 @@ use std::path::Path;
 pub(crate) const CONFIG: &str = "config.json";
 pub(crate) const WEIGHTS: &str = "model.safetensors";
 pub(crate) const TOKENIZER: &str = "tokenizer.json";
+
+/// The weights in a model's folder, by logical name.
+pub(crate) fn weights(folder: &Path, network: &Network) -> Result<Values, Error> {
+    let model = network.model();
+    let params = model.params_of(0..model.n_layers());
+    let expected = params.iter().map(|param| (&param.spec.name[..], &param.spec.shape[..]));
+    let tensors = cavalcade_checkpoint::read_expected(&folder.join(WEIGHTS), expected)?;
+    Ok(tensors.into_iter().map(|(name, tensor)| (name, tensor.into_values())).collect())
+}
 
 /// How the next token is chosen.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -51,12 +60,9 @@ impl Generator {
             let problem = format!("{tokens} tokens, but the model has {}", config.vocab);
             return Err(Error::Argument(format!("{}: {problem}", path.display())));
         }
-        let network = Model::gpt(&config);
-        let params = network.params_of(0..network.n_layers());
-        let expected = params.iter().map(|param| (&param.spec.name[..], &param.spec.shape[..]));
-        let tensors = cavalcade_checkpoint::read_expected(&folder.join(WEIGHTS), expected)?;
-        let weights = tensors.into_iter().map(|(name, tensor)| (name, tensor.into_values()));
-        Self::new(config, tokenizer, &weights.collect())
+        let network = Network::Gpt(config.clone());
+        let chunk = whole_chunk(&network, &weights(folder, &network)?)?;
+        Ok(Self::of_chunk(config, tokenizer, chunk))
     }
 
     /// A model from its parts; `weights` by logical name.

@@ -24,6 +24,7 @@
 //! | a plan is made, lowered, checked, simulated | `prepare` |
 //! | workers run it, files are written | `train`, `report` |
 //! | it is compared with one process | `verify` |
+//! | a run without a flush is replayed | `replay` |
 //! | the trained model meets held-out samples | `whole` |
 //! | the model continues a text | `generate` |
 //! | a schedule is looked at by itself | `schedule_study`, `draw` |
@@ -36,6 +37,7 @@ mod error;
 mod generate;
 mod prepare;
 mod probe;
+mod replay;
 mod report;
 mod run_folder;
 mod schedule_study;
@@ -43,6 +45,7 @@ mod simulation;
 mod text;
 mod train;
 mod verify;
+mod waves;
 mod whole;
 
 pub use cavalcade_cluster::Cluster;
@@ -57,7 +60,7 @@ pub use cavalcade_transport::Secret;
 pub use cavalcade_units::{Bandwidth, Bytes, DeviceId, Nanos, Rank};
 pub use config::{
     Config, ConfigError, DataConfig, ImagesConfig, LaunchConfig, PipelineConfig, PlanConfig,
-    TextConfig, TokenizerKind,
+    SyncConfig, TextConfig, TokenizerKind, WavesConfig,
 };
 pub use dataset::{Dataset, Images};
 pub use draw::{schedule_json, schedule_svg, schedule_text, schedule_trace, simulation_svg};
@@ -65,6 +68,7 @@ pub use error::{Error, Failure};
 pub use generate::{Generator, Sampling};
 pub use prepare::Prepared;
 pub use probe::probe;
+pub use replay::Replay;
 pub use report::{RankSummary, StepMetrics, Summary, chrome_trace, simulation_json, timeline};
 pub use run_folder::RunFolder;
 pub use schedule_study::{ScheduleSize, ScheduleStudy, StageTimes, StudyError, compared_kinds};

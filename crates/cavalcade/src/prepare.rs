@@ -4,14 +4,15 @@
 use crate::config::{Config, PlanConfig};
 use crate::dataset::Dataset;
 use crate::error::Error;
+use crate::waves;
 use cavalcade_cluster::Cluster;
 use cavalcade_lower::{OpCosts, StagePasses, lower, stage_bytes};
 use cavalcade_model::{Model, Network};
 use cavalcade_plan::{Pipeline, Plan, Stage};
 use cavalcade_planner::{PartitionError, Shares, partition, shares};
 use cavalcade_profile::{Pass, Profile};
-use cavalcade_runtime::{Hello, Job};
-use cavalcade_schedule::{CheckError, Options, Shape, check};
+use cavalcade_runtime::{Hello, Job, WavesOfRun};
+use cavalcade_schedule::{CheckError, Kind, Options, Shape, check};
 use cavalcade_sim::{Prediction, ProfiledCosts, predict};
 use cavalcade_units::{Bytes, ChunkId, DeviceId, Nanos};
 use std::collections::BTreeSet;
@@ -67,13 +68,33 @@ impl Prepared {
         let network = model.model();
         let named = config.profile.as_ref().unwrap_or(&config.path);
         fits(named, (&model, config.microbatch), &profile)?;
-        let plan = make_plan(&config, &network, &profile)?;
+        let plan = match &config.sync.waves {
+            Some(waves) => waves::make_plan(&config, waves, &network, &profile)?,
+            None => make_plan(&config, &network, &profile)?,
+        };
+        Self::planned(config, data, profile, plan)
+    }
+
+    /// Lowers, checks and simulates a plan that is there.
+    pub(crate) fn planned(
+        config: Config,
+        data: Dataset,
+        profile: Profile,
+        plan: Plan,
+    ) -> Result<Self, Error> {
+        let model = model(&config, &data)?;
         let job = job(&config, &model, &data, &plan, &profile)
             .map_err(|e| refused(e, &config.cluster))?;
         let costs = ProfiledCosts::new((*job.costs).clone());
         let prediction =
             predict(&job.schedule, &costs).map_err(|stalled| Error::NoPlan(stalled.to_string()))?;
         Ok(Self { config, model, data, profile, plan, job, prediction })
+    }
+
+    /// What the simulator says of a step, or of a wave where a step has several: milliseconds.
+    pub fn predicted_report_ms(&self) -> f64 {
+        let per_step = self.job.waves.map_or(1, |waves| waves.per_step);
+        self.prediction.step_time.as_millis_f64() / f64::from(per_step)
     }
 
     /// The plan's text form.
@@ -118,11 +139,14 @@ pub(crate) fn job(
         schedule: Arc::new(schedule),
         costs: Arc::new(costs),
         samples: data.samples(),
+        waves: plan
+            .waves_of_step()
+            .map(|(per_step, _)| WavesOfRun { per_step, total: config.settings.steps }),
     })
 }
 
 /// What the passes over the schedule of `plan` are to add.
-fn options(config: &Config, plan: &Plan) -> Options {
+pub(crate) fn options(config: &Config, plan: &Plan) -> Options {
     let n_chunks: usize = plan.pipelines().iter().map(|pipeline| pipeline.stages().len()).sum();
     let recompute = (0..n_chunks).map(ChunkId::from_idx).filter(|_| config.plan.recompute);
     Options {
@@ -131,6 +155,7 @@ fn options(config: &Config, plan: &Plan) -> Options {
         recompute: recompute.collect(),
         offload: config.plan.offload,
         copies: 0,
+        waves: None,
     }
 }
 
@@ -159,29 +184,55 @@ pub(crate) fn fits(
 /// the slowest stage under memory, shares of micro-batches by the time that each pipeline takes.
 fn make_plan(config: &Config, network: &Model, profile: &Profile) -> Result<Plan, Error> {
     let kind = config.plan.kind;
+    let PlanConfig { split_backward, recompute, .. } = config.plan;
+    let passes = StagePasses::of(kind, split_backward, recompute);
+    let microbatches = |idx: usize| config.plan.pipelines[idx].microbatches;
+    let most = |idx| microbatches(idx).unwrap_or(config.n_microbatches());
+    let stages = stages(config, network, profile, kind, &|idx| (passes, most(idx)))?;
+    // Shares follow from what the stages take, so the stages have to make sense first.
+    plan_of(config, network, kind, &stages, &vec![1; stages.len()])?;
+    let shares = split(config, profile, &stages)?;
+    plan_of(config, network, kind, &stages, &shares)
+}
+
+/// The stages of every pipeline: those that are fixed, and the rest by the exact rule, with room
+/// for how its passes run and for its micro-batches, by `passes`.
+pub(crate) fn stages(
+    config: &Config,
+    network: &Model,
+    profile: &Profile,
+    kind: Kind,
+    passes: &dyn Fn(usize) -> (StagePasses, u32),
+) -> Result<Vec<Vec<Stage>>, Error> {
     let mut stages: Vec<Vec<Stage>> = Vec::new();
     for (idx, pipeline) in config.plan.pipelines.iter().enumerate() {
         let layers = match &pipeline.layers {
             Some(layers) => layers.clone(),
-            None => cut(config, network, profile, idx)?,
+            None => cut(config, network, profile, idx, kind, passes(idx))?,
         };
         let pairs = pipeline.devices.iter().zip(layers);
         stages.push(pairs.map(|(&device, layers)| Stage::new(device, layers)).collect());
     }
-    let plan = |microbatches: Vec<u32>| {
-        let pipelines = stages.iter().zip(microbatches);
-        Plan::new(
-            pipelines.map(|(stages, n)| Pipeline::new(stages.clone(), n)).collect(),
-            config.microbatch,
-            kind,
-            network.n_layers(),
-            config.cluster.devices().len(),
-        )
-        .map_err(|e| Error::Plan { path: config.path.clone(), problem: e.to_string() })
-    };
-    // Shares follow from what the stages take, so the stages have to make sense first.
-    plan(vec![1; stages.len()])?;
-    plan(split(config, profile, &stages)?)
+    Ok(stages)
+}
+
+/// The plan with these stages, and micro-batches of a step by pipeline.
+pub(crate) fn plan_of(
+    config: &Config,
+    network: &Model,
+    kind: Kind,
+    stages: &[Vec<Stage>],
+    microbatches: &[u32],
+) -> Result<Plan, Error> {
+    let pipelines = stages.iter().zip(microbatches);
+    Plan::new(
+        pipelines.map(|(stages, &n)| Pipeline::new(stages.clone(), n)).collect(),
+        config.microbatch,
+        kind,
+        network.n_layers(),
+        config.cluster.devices().len(),
+    )
+    .map_err(|e| Error::Plan { path: config.path.clone(), problem: e.to_string() })
 }
 
 /// The layers of pipeline `idx` by the exact rule.
@@ -190,6 +241,8 @@ fn cut(
     network: &Model,
     profile: &Profile,
     idx: usize,
+    kind: Kind,
+    (passes, microbatches): (StagePasses, u32),
 ) -> Result<Vec<Range<u32>>, Error> {
     let devices = &config.plan.pipelines[idx].devices;
     let n_layers = network.n_layers();
@@ -208,14 +261,10 @@ fn cut(
         microbatch_time(&config.plan, profile, layer..layer + 1, speed(stage))
     };
     // The most micro-batches that a stage can be given: what the rule must leave room for.
-    let microbatches = config.plan.pipelines[idx].microbatches.unwrap_or(config.n_microbatches());
     let n_stages = devices.len() as u32;
     let n_devices = devices.iter().collect::<BTreeSet<_>>().len() as u32;
     let shape = Shape { n_stages, n_devices, n_microbatches: microbatches };
-    let in_flight: Vec<u32> =
-        (0..n_stages).map(|stage| config.plan.kind.in_flight(stage, shape)).collect();
-    let PlanConfig { kind, split_backward, recompute, .. } = config.plan;
-    let passes = StagePasses::of(kind, split_backward, recompute);
+    let in_flight: Vec<u32> = (0..n_stages).map(|stage| kind.in_flight(stage, shape)).collect();
     let bytes = |stage: usize, layers: Range<u32>| {
         stage_bytes(network, profile, layers, in_flight[stage], passes)
     };

@@ -8,19 +8,22 @@ use crate::prepare::Prepared;
 use crate::report::{StepMetrics, Summary};
 use cavalcade_checkpoint::{Metadata, Tensor, Tensors, atomic_write};
 use cavalcade_model::Model;
-use cavalcade_runtime::Values;
+use cavalcade_runtime::{Values, VersionEvent};
 use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 /// What is there before the first step.
-const FIRST_FILES: [&str; 5] =
-    ["config.toml", "profile.json", "plan.toml", "schedule.txt", "metrics.jsonl"];
+const FIRST_FILES: [&str; 6] =
+    ["config.toml", "profile.json", "plan.toml", "schedule.txt", "metrics.jsonl", VERSIONS];
+/// The log of versions of a run that exchanges waves.
+pub(crate) const VERSIONS: &str = "versions.jsonl";
 
 /// A run's folder.
 pub struct RunFolder {
     path: PathBuf,
     metrics: File,
+    versions: Option<File>,
     made: Vec<PathBuf>,
 }
 
@@ -40,7 +43,7 @@ impl RunFolder {
             .map_err(|e| Error::Unwritable { path: path.to_owned(), reason: e.to_string() })
             .and_then(|()| Self::fill(path, prepared));
         match filled {
-            Ok(metrics) => Ok(Self { path: path.to_owned(), metrics, made }),
+            Ok((metrics, versions)) => Ok(Self { path: path.to_owned(), metrics, versions, made }),
             Err(error) => {
                 take_back(path, &made);
                 Err(error)
@@ -70,15 +73,19 @@ impl RunFolder {
         take_back(&self.path, &self.made);
     }
 
-    fn fill(path: &Path, prepared: &Prepared) -> Result<File, Error> {
+    fn fill(path: &Path, prepared: &Prepared) -> Result<(File, Option<File>), Error> {
         let write = |name: &str, text: &str| write(&path.join(name), text.as_bytes());
         write("config.toml", &prepared.config.to_toml())?;
         write("profile.json", &prepared.profile.to_json())?;
         write("plan.toml", &prepared.plan_text())?;
         write("schedule.txt", &prepared.job.schedule.schedule().to_string())?;
-        let metrics = path.join("metrics.jsonl");
-        File::create(&metrics)
-            .map_err(|e| Error::Unwritable { path: metrics, reason: e.to_string() })
+        let create = |name: &str| {
+            let path = path.join(name);
+            let file = File::create(&path);
+            file.map_err(|e| Error::Unwritable { path, reason: e.to_string() })
+        };
+        let versions = prepared.job.waves.map(|_| create(VERSIONS)).transpose()?;
+        Ok((create("metrics.jsonl")?, versions))
     }
 
     /// Where it is.
@@ -92,6 +99,17 @@ impl RunFolder {
         line.push('\n');
         self.metrics.write_all(line.as_bytes()).map_err(|e| Error::Unwritable {
             path: self.path.join("metrics.jsonl"),
+            reason: e.to_string(),
+        })
+    }
+
+    /// Adds lines to `versions.jsonl`.
+    pub(crate) fn add_versions(&mut self, versions: &[VersionEvent]) -> Result<(), Error> {
+        let Some(file) = &mut self.versions else { return Ok(()) };
+        let line = |entry| serde_json::to_string(entry).expect("numbers") + "\n";
+        let lines: String = versions.iter().map(line).collect();
+        file.write_all(lines.as_bytes()).map_err(|e| Error::Unwritable {
+            path: self.path.join(VERSIONS),
             reason: e.to_string(),
         })
     }

@@ -47,7 +47,7 @@ impl StageTimes {
             Pass::BackwardInput | Pass::Adjoint => self.backward_input,
             Pass::BackwardWeight => self.backward_weight,
             Pass::Backward | Pass::DoubleBackward => self.backward(),
-            Pass::Update => Nanos::ZERO,
+            Pass::Update | Pass::Apply => Nanos::ZERO,
         }
     }
 

@@ -100,6 +100,7 @@ impl Simulation {
             recompute: chunks.filter(|_| passes.recompute).collect(),
             offload: passes.offload,
             copies: folded.copies,
+            waves: None,
         };
         let n_devices = cluster.devices().len();
         let schedule = lower(&folded.plan, &network, &profile, &cluster, &options);

@@ -14,9 +14,10 @@ use cavalcade_model::Network;
 use cavalcade_plan::Plan;
 use cavalcade_profile::{Meter, Profile};
 use cavalcade_runtime::{
-    Interrupt, Launch, LaunchError, Observer, Place, StepSummary, Values, Welcome, launch, work,
+    Interrupt, Launch, LaunchError, Observer, Place, StepSummary, Values, VersionEvent, Welcome,
+    launch, work,
 };
-use cavalcade_units::Nanos;
+use cavalcade_units::{Nanos, Rank};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -26,6 +27,10 @@ pub trait Follower {
     fn listening(&mut self, address: SocketAddr);
     /// A step is over.
     fn step(&mut self, metrics: &StepMetrics);
+    /// The run goes on without these ranks, of which one was lost.
+    fn left(&mut self, ranks: &[Rank], why: &str) {
+        let _ = (ranks, why);
+    }
 }
 
 /// Runs what was prepared.
@@ -132,6 +137,13 @@ impl Trainer {
         follower: &mut dyn Follower,
     ) -> Result<Verification, Error> {
         let schedule = self.prepared.job.schedule.schedule();
+        if self.prepared.job.waves.is_some() {
+            return Err(Error::Argument(
+                "replicas that exchange waves do not compute what one process on the whole batch \
+                 does; train, and let `cavalcade replay RUN` redo the run in one process"
+                    .to_owned(),
+            ));
+        }
         if schedule.detours.is_some() {
             return Err(Error::Argument(format!(
                 "micro-batches of the schedule `{}` take their own ways through the layers; one \
@@ -165,6 +177,7 @@ impl Trainer {
             steps,
             is_paced,
             captures,
+            is_elastic: self.prepared.config.sync.elastic,
         }
     }
 }
@@ -199,8 +212,9 @@ struct Recorder<'a> {
     folder: &'a mut RunFolder,
     follower: &'a mut dyn Follower,
     steps: Vec<StepMetrics>,
-    /// The latest step, with its trace.
+    /// The latest step that has a trace.
     last: Option<StepSummary>,
+    last_ended: Option<Nanos>,
     /// Time by which emulated devices were held up by the host, over all ranks and steps.
     overrun: Nanos,
 }
@@ -211,13 +225,15 @@ impl<'a> Recorder<'a> {
         folder: &'a mut RunFolder,
         follower: &'a mut dyn Follower,
     ) -> Self {
-        Self { prepared, folder, follower, steps: Vec::new(), last: None, overrun: Nanos::ZERO }
+        let (steps, last, last_ended, overrun) = (Vec::new(), None, None, Nanos::ZERO);
+        Self { prepared, folder, follower, steps, last, last_ended, overrun }
     }
 
     fn metrics(&self, step: &StepSummary) -> StepMetrics {
-        let began = self.last.as_ref().map_or(step.trace.start(), |last| last.trace.end());
-        let step_time = step.trace.end().saturating_sub(began);
-        let per_step = self.prepared.job.global_batch() * self.prepared.model.predictions() as u64;
+        let began = self.last_ended.unwrap_or(step.began);
+        let step_time = step.ended.saturating_sub(began);
+        let job = &self.prepared.job;
+        let per_step = job.reported_batch() * self.prepared.model.predictions() as u64;
         let learning_rate = self.prepared.config.settings.learning_rate;
         StepMetrics {
             step: step.step + 1,
@@ -227,8 +243,20 @@ impl<'a> Recorder<'a> {
             tokens: (step.step + 1) * per_step,
             step_ms: step_time.as_millis_f64(),
             tokens_per_s: per_step as f64 / step_time.as_secs_f64().max(1e-9),
-            bubble: step.trace.bubble_fraction(&self.prepared.job.schedule, step_time),
+            bubble: self.bubble(step, step_time),
         }
+    }
+}
+
+impl Recorder<'_> {
+    /// The share of a step that devices stood idle. Waves are not drawn apart: all of a step have
+    /// the share of the whole, and those of one that is not over have none.
+    fn bubble(&self, step: &StepSummary, step_time: Nanos) -> Option<f64> {
+        let schedule = &self.prepared.job.schedule;
+        let has_times = step.trace.iter().next().is_some();
+        let time =
+            if self.prepared.job.waves.is_some() { step.trace.makespan() } else { step_time };
+        has_times.then(|| step.trace.bubble_fraction(schedule, time))
     }
 }
 
@@ -237,13 +265,25 @@ impl Observer for Recorder<'_> {
         self.follower.listening(address);
     }
 
+    fn left(&mut self, ranks: &[Rank], why: &str) {
+        self.follower.left(ranks, why);
+    }
+
+    fn versions(&mut self, versions: &[VersionEvent]) -> Result<(), String> {
+        self.folder.add_versions(versions).map_err(|e| e.to_string())
+    }
+
     fn step(&mut self, step: &StepSummary) -> Result<(), String> {
         let metrics = self.metrics(step);
         self.folder.add_metrics(&metrics).map_err(|e| e.to_string())?;
         self.follower.step(&metrics);
         self.steps.push(metrics);
         self.overrun += step.overrun.iter().copied().sum();
-        self.last = Some(step.clone());
+        self.folder.add_versions(&step.versions).map_err(|e| e.to_string())?;
+        self.last_ended = Some(step.ended);
+        if step.trace.iter().next().is_some() {
+            self.last = Some(step.clone());
+        }
         Ok(())
     }
 }
@@ -275,10 +315,14 @@ impl Measured<'_> {
             val_loss: self.val_loss,
             val_accuracy: self.val_accuracy,
             tokens_per_s: self.steps.last().map_or(0.0, |step| step.tokens as f64) / seconds,
-            predicted_step_ms: prediction.step_time.as_millis_f64(),
-            measured_step_ms: median(steady.iter().map(|step| step.step_ms)),
+            predicted_step_ms: prepared.predicted_report_ms(),
+            measured_step_ms: match prepared.job.waves {
+                // Replicas report waves as they come; only their mean says how fast they are.
+                Some(_) => seconds * 1e3 / self.steps.len().max(1) as f64,
+                None => median(steady.iter().map(|step| step.step_ms)),
+            },
             predicted_bubble: prediction.bubble_fraction,
-            measured_bubble: median(steady.iter().map(|step| step.bubble)),
+            measured_bubble: median(steady.iter().filter_map(|step| step.bubble)),
             seconds,
             host_overrun: self.overrun.as_secs_f64() / available.max(1e-9),
             ranks: ranks

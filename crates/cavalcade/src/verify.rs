@@ -120,7 +120,7 @@ fn squared(values: &Values) -> f64 {
 }
 
 /// L2 of `found - expected` over L2 of `expected`; infinite if they name other parameters.
-fn difference(found: &Values, expected: &Values) -> f64 {
+pub(crate) fn difference(found: &Values, expected: &Values) -> f64 {
     if !found.keys().eq(expected.keys()) {
         return f64::INFINITY;
     }

@@ -22,6 +22,11 @@ pub(crate) enum Command {
     Train(Train),
     /// Compare a planned run with one process on the whole batch
     Verify(Verify),
+    /// Replay a run without a flush in one process
+    ///
+    /// Reads the run's folder, goes through its log of versions, and compares loss and final
+    /// weights. Exits with 1 if they differ, or if weights were staler than the run allows.
+    Replay(ReplayRun),
     /// Continue a text with a trained model
     Generate(Generate),
     /// Measure layers and links on this machine and write a profile
@@ -58,7 +63,7 @@ pub(crate) enum Command {
 }
 
 /// A configuration file and changes to it.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub(crate) struct ConfigArguments {
     /// Configuration (TOML); without one, examples/motley.toml here or in a folder above
     pub(crate) config: Option<PathBuf>,
@@ -76,6 +81,9 @@ pub(crate) struct Train {
     /// Folder for the results; by default runs/NAME-N in the current folder
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
+    /// Go on without a replica that is lost, in a run that exchanges waves (sync.elastic)
+    #[arg(long)]
+    pub(crate) elastic: bool,
     /// Print one JSON object a step and the summary, and nothing else
     #[arg(long)]
     pub(crate) json: bool,
@@ -88,6 +96,19 @@ pub(crate) struct Verify {
     /// Steps to compare
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) steps: u64,
+    /// Largest relative difference that passes
+    #[arg(long, default_value_t = 1e-5, value_parser = tolerance)]
+    pub(crate) tolerance: f64,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ReplayRun {
+    /// Folder of a finished run
+    #[arg(value_name = "RUN")]
+    pub(crate) run: PathBuf,
     /// Largest relative difference that passes
     #[arg(long, default_value_t = 1e-5, value_parser = tolerance)]
     pub(crate) tolerance: f64,

@@ -62,7 +62,7 @@ impl<'a> Ledger<'a> {
     pub fn start(&mut self, device: DeviceId, action: ActionId) -> Result<(), OverCapacity> {
         let op = self.schedule.op_on(device, action);
         let mut bytes = self.model.workspace(device, op).0;
-        if !matches!(op, Op::Recv(_)) {
+        if !matches!(op, Op::Recv(_) | Op::Pull(_)) {
             bytes += self.made(device, action);
         }
         self.book(device, action, bytes)
@@ -74,7 +74,7 @@ impl<'a> Ledger<'a> {
     /// If the device holds more than it has.
     pub fn finish(&mut self, device: DeviceId, action: ActionId) -> Result<(), OverCapacity> {
         let op = self.schedule.op_on(device, action);
-        if matches!(op, Op::Recv(_)) {
+        if matches!(op, Op::Recv(_) | Op::Pull(_)) {
             let bytes = self.made(device, action);
             self.book(device, action, bytes)?;
         }

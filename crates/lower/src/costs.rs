@@ -21,6 +21,8 @@ pub struct OpCosts {
     chunk_is_split: Vec<bool>,
     /// Bytes that a forward or whole backward pass needs while it runs, by chunk.
     chunk_workspace: Vec<Bytes>,
+    /// Bytes of the parameter servers, by device.
+    server_bytes: Vec<Bytes>,
 }
 
 impl OpCosts {
@@ -53,7 +55,9 @@ impl OpCosts {
         let chunk_workspace = chunks
             .map(|(chunk, &n_params)| workspace(model, profile, chunk.layers.clone(), n_params))
             .collect();
+        let server_bytes = server_bytes(schedule, &bucket_params);
         Self {
+            server_bytes,
             chunk_is_split,
             chunk_workspace,
             schedule: schedule.clone(),
@@ -71,11 +75,21 @@ impl OpCosts {
             Op::Compute { pass: Pass::Update, chunk, .. } | Op::OptimizerStep { chunk } => {
                 self.profile.optimizer_time(self.chunk_params[chunk.idx()], speed)
             }
+            // New weights are written, as at the end of an optimizer step.
+            Op::Compute { pass: Pass::Apply, chunk, .. } => {
+                self.profile.optimizer_time(self.chunk_params[chunk.idx()], speed)
+            }
+            Op::Merge(id) => {
+                let bucket = self.schedule.exchanges[id.idx()].bucket;
+                self.profile.optimizer_time(self.bucket_params[bucket.idx()], speed)
+            }
             Op::Compute { pass, chunk, .. } => {
                 pass_time(&self.profile, pass, self.layers(chunk), speed)
             }
             Op::Send(_)
             | Op::Recv(_)
+            | Op::Push(_)
+            | Op::Pull(_)
             | Op::Collective(_)
             | Op::Offload { .. }
             | Op::Prefetch { .. } => Nanos::ZERO,
@@ -102,6 +116,20 @@ impl OpCosts {
     }
 }
 
+/// By device, what its parameter servers keep: the parameters and two values of optimizer state for
+/// each, and what holders have handed over while others have not.
+fn server_bytes(schedule: &Schedule, bucket_params: &[usize]) -> Vec<Bytes> {
+    let mut bytes = vec![Bytes::ZERO; schedule.programs.len()];
+    let lag = schedule.exchanges.iter().map(|exchange| exchange.lag).max().unwrap_or_default();
+    for (bucket, &n_params) in schedule.buckets.iter().zip(bucket_params) {
+        if let Some(server) = bucket.server {
+            let early = bucket.holders.len() as u64 * (u64::from(lag) + 1);
+            bytes[server.idx()] += Bytes::of_f32(n_params) * (3 + early);
+        }
+    }
+    bytes
+}
+
 /// The speed of `device` relative to the host that was measured.
 pub(crate) fn speed(cluster: &Cluster, device: DeviceId) -> f64 {
     cluster.device(device).speed.unwrap_or(1.0)
@@ -117,7 +145,7 @@ pub(crate) fn pass_time(profile: &Profile, pass: Pass, layers: Range<u32>, speed
         // An adjoint is an input backward.
         Pass::BackwardInput | Pass::Adjoint => time(ProfiledPass::BackwardInput),
         Pass::BackwardWeight => time(ProfiledPass::BackwardWeight),
-        Pass::Update => Nanos::ZERO,
+        Pass::Update | Pass::Apply => Nanos::ZERO,
     }
 }
 
@@ -140,8 +168,8 @@ pub fn link(profile: &Profile, cluster: &Cluster, from: DeviceId, to: DeviceId) 
 }
 
 impl MemoryModel for OpCosts {
-    fn base(&self, _: DeviceId) -> Bytes {
-        self.profile.base
+    fn base(&self, device: DeviceId) -> Bytes {
+        self.profile.base + self.server_bytes[device.idx()]
     }
 
     fn bytes(&self, _: DeviceId, value: Value) -> Bytes {
@@ -158,8 +186,12 @@ impl MemoryModel for OpCosts {
             | Value::Deferred { chunk, .. }
             | Value::AdjointStash { chunk, .. } => self.profile.saved(self.layers(chunk)),
             Value::Offloaded { .. } => Bytes::ZERO,
-            Value::Params { chunk } | Value::WeightStash { chunk, .. } => {
-                Bytes(params(chunk) * per_param.weights)
+            Value::Params { chunk } => Bytes(params(chunk) * per_param.weights),
+            Value::WeightStash { chunk, .. }
+            | Value::Change { chunk, .. }
+            | Value::WaveSum { chunk, .. } => Bytes::of_f32(self.chunk_params[chunk.idx()]),
+            Value::Pulled { exchange } => {
+                self.bucket_bytes(self.schedule.exchanges[exchange.idx()].bucket)
             }
             Value::OptState { chunk } => Bytes(params(chunk) * per_param.optimizer),
             Value::ParamGrad { bucket, .. } => {
@@ -186,7 +218,11 @@ impl MemoryModel for OpCosts {
             }
             // The copy that travels.
             Op::Send(id) => self.bytes(device, self.schedule.transfers[id.idx()].value),
+            // The copy that travels.
+            Op::Push(id) => self.bytes(device, Value::Pulled { exchange: id }),
             Op::Recv(_)
+            | Op::Pull(_)
+            | Op::Merge(_)
             | Op::Collective(_)
             | Op::OptimizerStep { .. }
             | Op::Offload { .. }
@@ -214,6 +250,9 @@ pub struct StagePasses {
     pub some_whole: bool,
     /// Forward passes keep their input alone and run again before the backward pass.
     pub recompute: bool,
+    /// Without a flush, how many more copies of its parameters a stage keeps beside one for each
+    /// micro-batch in flight: see [`copies_of_waves`].
+    pub copies: u32,
 }
 
 impl StagePasses {
@@ -224,6 +263,7 @@ impl StagePasses {
             split_backward: split_backward || kind.splits_backward(),
             some_whole: !split_backward && kind.leaves_some_whole(),
             recompute,
+            copies: 0,
         }
     }
 }
@@ -239,7 +279,7 @@ pub fn stage_bytes(
     in_flight: u32,
     passes: StagePasses,
 ) -> Bytes {
-    let StagePasses { split_backward, some_whole, recompute } = passes;
+    let StagePasses { split_backward, some_whole, recompute, copies } = passes;
     let params = model.params_of(layers.clone());
     let n_params: usize = params.iter().map(|param| param.spec.n_values()).sum();
     let input = input_bytes(profile, layers.start);
@@ -253,12 +293,25 @@ pub fn stage_bytes(
         (true, true) => profile.split_workspace(layers.clone()).max(whole()),
         (false, _) => whole(),
     };
+    let copies = match copies {
+        0 => 0,
+        copies => u64::from(copies) + u64::from(in_flight),
+    };
     profile.base
+        + Bytes::of_f32(n_params) * copies
         + Bytes(n_params as u64 * profile.param_bytes.total())
         + input * u64::from(n_inputs)
         + stash(profile, layers, split_backward) * u64::from(n_stashes)
         + workspace
         + messages * (4 * (u64::from(in_flight) + 1))
+}
+
+/// Copies of its parameters that a stage keeps for waves of `length` micro-batches between replicas
+/// that may be `distance` waves apart: changes that are not added yet, sums of waves, what is
+/// pulled and what travels; and, where the servers of `served` replicas are with it, theirs.
+pub fn copies_of_waves(length: u32, distance: u32, served: Option<u32>) -> u32 {
+    let own = length + 1 + distance + 2 + 3;
+    own + served.map_or(0, |n| 3 + n * (distance + 1))
 }
 
 /// What leaves the layer before `start`, which is as large as its gradient.

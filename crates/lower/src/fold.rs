@@ -38,7 +38,8 @@ impl Folded {
         let others = || replicas.iter().copied().zip(devices.iter().map(Vec::as_slice)).skip(1);
         let whole = Self::whole(plan, cluster);
         let is_whole = plan.pipelines().len().is_multiple_of(unit);
-        if !is_whole || !others().all(is_like) || shares(&devices, cluster) {
+        let exchanges_waves = plan.waves().is_some();
+        if exchanges_waves || !is_whole || !others().all(is_like) || shares(&devices, cluster) {
             return whole;
         }
         let mut alike = whole.alike;

@@ -15,7 +15,7 @@ mod fold;
 mod lowering;
 mod nominal;
 
-pub use costs::{OpCosts, StagePasses, link, stage_bytes};
+pub use costs::{OpCosts, StagePasses, copies_of_waves, link, stage_bytes};
 pub use fold::Folded;
 pub use lowering::{layout, lower};
 pub use nominal::nominal;

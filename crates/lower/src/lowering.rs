@@ -3,10 +3,10 @@
 use crate::costs::{link, pass_time, speed};
 use cavalcade_cluster::Cluster;
 use cavalcade_model::Model;
-use cavalcade_plan::{Pipeline, Plan, Stage};
+use cavalcade_plan::{Pipeline, Placement, Plan, Stage};
 use cavalcade_profile::Profile;
 use cavalcade_schedule::{
-    Layout, Options, Pass, Schedule, StageTicks, Ticks, Tie, build, generate,
+    Layout, Options, Pass, Schedule, Servers, StageTicks, Ticks, Tie, Waves, build, generate,
 };
 use cavalcade_units::{DeviceId, Nanos};
 use std::collections::BTreeMap;
@@ -35,7 +35,30 @@ pub fn lower(
     options: &Options,
 ) -> Schedule {
     let order = generate(plan.schedule(), &layout(plan, model, profile, cluster));
-    build(order.expect("a plan has the form that its schedule needs"), options)
+    let options = Options { waves: waves(plan, cluster), ..options.clone() };
+    build(order.expect("a plan has the form that its schedule needs"), &options)
+}
+
+/// How the replicas of `plan` exchange waves.
+fn waves(plan: &Plan, cluster: &Cluster) -> Option<Waves> {
+    let (waves, (_, length)) = (plan.waves()?, plan.waves_of_step()?);
+    let servers = match waves.servers {
+        Placement::Local => Servers::Local,
+        Placement::RoundRobin => {
+            let stages = plan.pipelines().iter().flat_map(Pipeline::stages);
+            let mut devices: Vec<DeviceId> = stages.map(Stage::device).collect();
+            devices.sort_unstable();
+            let node = |device: &DeviceId| cluster.device(*device).node();
+            let mut firsts: Vec<DeviceId> = Vec::new();
+            for device in devices {
+                if !firsts.iter().any(|first| node(first) == node(&device)) {
+                    firsts.push(device);
+                }
+            }
+            Servers::RoundRobin(firsts)
+        }
+    };
+    Some(Waves { length, distance: waves.distance, servers })
 }
 
 /// What passes and messages take by the profile, in nanoseconds; messages between all devices on

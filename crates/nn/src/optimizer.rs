@@ -13,6 +13,24 @@ pub trait Optimizer: Send {
     /// If the lengths differ from each other or from the optimizer's state.
     fn step(&mut self, weights: &mut [f32], gradients: &[f32], learning_rate: f32, step: u64);
 
+    /// What a step would add to `weights`, and the state after it. Adding it to the weights that
+    /// were given is the step, up to rounding; for plain gradient descent to the last bit.
+    ///
+    /// # Panics
+    /// As [`Optimizer::step`].
+    fn change(
+        &mut self,
+        weights: &[f32],
+        gradients: &[f32],
+        learning_rate: f32,
+        step: u64,
+    ) -> Vec<f32> {
+        let mut after = weights.to_vec();
+        self.step(&mut after, gradients, learning_rate, step);
+        after.iter_mut().zip(weights).for_each(|(after, before)| *after -= before);
+        after
+    }
+
     /// The state that a checkpoint has to keep, by name; each as long as the weights.
     fn state(&self) -> Vec<(&'static str, &[f32])>;
 
@@ -99,6 +117,10 @@ impl Optimizer for Sgd {
         for (weight, gradient) in weights.iter_mut().zip(gradients) {
             *weight -= learning_rate * gradient;
         }
+    }
+
+    fn change(&mut self, _: &[f32], gradients: &[f32], learning_rate: f32, _: u64) -> Vec<f32> {
+        gradients.iter().map(|gradient| -(learning_rate * gradient)).collect()
     }
 
     fn state(&self) -> Vec<(&'static str, &[f32])> {

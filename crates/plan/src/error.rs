@@ -1,5 +1,6 @@
 //! What can be wrong with a plan.
 
+use crate::UnknownPlacement;
 use cavalcade_schedule::{LayoutError, UnknownKind};
 use cavalcade_units::DeviceId;
 use std::ops::Range;
@@ -27,6 +28,33 @@ pub enum PlanError {
         /// The pipeline.
         pipeline: usize,
     },
+    /// Waves are of another schedule.
+    #[error(
+        "waves are exchanged by the schedule `hetpipe:N`, not by `{schedule}`; change the schedule, \
+         or remove [waves]"
+    )]
+    NoWaves {
+        /// The schedule.
+        schedule: String,
+    },
+    /// Pipelines have unlike or broken waves.
+    #[error(
+        "pipeline {pipeline} takes {found} micro-batches of a step, but pipelines that exchange \
+         waves of {length} take equally many (the first takes {first}), in whole waves"
+    )]
+    UnevenWaves {
+        /// The pipeline.
+        pipeline: usize,
+        /// Its micro-batches.
+        found: u32,
+        /// Those of the first.
+        first: u32,
+        /// Micro-batches of a wave.
+        length: u32,
+    },
+    /// A placement of servers that there is not.
+    #[error("[waves] servers: {0}")]
+    Placement(#[from] UnknownPlacement),
     /// Micro-batches hold no sample.
     #[error("the micro-batch size is 0; use at least 1")]
     EmptyMicrobatches,

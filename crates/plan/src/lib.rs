@@ -17,6 +17,8 @@
 mod error;
 mod plan;
 mod text;
+mod waves;
 
 pub use error::PlanError;
 pub use plan::{Pipeline, Plan, Stage};
+pub use waves::{Placement, UnknownPlacement, Waves};

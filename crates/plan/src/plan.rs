@@ -1,6 +1,6 @@
 //! The plan itself and the one check that makes it.
 
-use crate::PlanError;
+use crate::{PlanError, Waves};
 use cavalcade_schedule::{Kind, fits};
 use cavalcade_units::DeviceId;
 use std::ops::Range;
@@ -70,6 +70,7 @@ pub struct Plan {
     pipelines: Vec<Pipeline>,
     microbatch_size: u32,
     schedule: Kind,
+    pub(crate) waves: Option<Waves>,
 }
 
 impl Plan {
@@ -100,7 +101,7 @@ impl Plan {
         check_devices(&pipelines, n_devices)?;
         let forms: Vec<_> = pipelines.iter().map(Pipeline::form).collect();
         fits(schedule, &forms)?;
-        Ok(Self { pipelines, microbatch_size, schedule })
+        Ok(Self { pipelines, microbatch_size, schedule, waves: None })
     }
 
     /// The same plan with some of its pipelines alone.

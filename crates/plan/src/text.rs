@@ -13,9 +13,12 @@
 //! layers = "0..3"
 //! ```
 //!
+//! Replicas that exchange waves (`schedule = "hetpipe:4"`) have `[waves]` with `distance` and
+//! `servers`, `"local"` or `"round-robin"`.
+//!
 //! Devices have their names here, so that a plan survives a cluster file whose rows moved.
 
-use crate::{Pipeline, Plan, PlanError, Stage};
+use crate::{Pipeline, Plan, PlanError, Stage, Waves};
 use cavalcade_units::DeviceId;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
@@ -33,8 +36,17 @@ struct PlanFile {
     version: u32,
     schedule: String,
     microbatch_size: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    waves: Option<WavesFile>,
     #[serde(default)]
     pipeline: Vec<PipelineFile>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WavesFile {
+    distance: u32,
+    servers: String,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -71,6 +83,10 @@ impl Plan {
             version: VERSION,
             schedule: self.schedule().to_string(),
             microbatch_size: self.microbatch_size(),
+            waves: self.waves().map(|waves| WavesFile {
+                distance: waves.distance,
+                servers: waves.servers.to_string(),
+            }),
             pipeline: self.pipelines().iter().map(pipeline).collect(),
         };
         toml::to_string(&file).expect("plain fields and tables are always TOML")
@@ -101,7 +117,9 @@ impl Plan {
             pipelines.push(Pipeline::new(stages?, pipeline.microbatches));
         }
         let schedule = file.schedule.parse()?;
-        Self::new(pipelines, file.microbatch_size, schedule, n_layers, devices.len())
+        let plan = Self::new(pipelines, file.microbatch_size, schedule, n_layers, devices.len())?;
+        let Some(WavesFile { distance, servers }) = file.waves else { return Ok(plan) };
+        plan.with_waves(Waves { distance, servers: servers.parse()? })
     }
 }
 

@@ -15,6 +15,7 @@
 //!
 //! Time: stages * layers^2 steps.
 
+use crate::stage::{Place, StageTimes, ends};
 use cavalcade_units::{Bytes, Nanos};
 use std::ops::Range;
 use thiserror::Error;
@@ -86,46 +87,32 @@ pub fn partition(
     capacity: &[Option<Bytes>],
     n_layers: u32,
 ) -> Result<Vec<Range<u32>>, PartitionError> {
+    let times = StageTimes::new(time, bytes, capacity, capacity.len(), n_layers);
+    let place = |stage| Place { stage, before: None, own: stage, after: None };
+    cut(&|stage, range| times.time(place(stage), range), bytes, capacity, n_layers)
+}
+
+/// The best cut where `times(stage, layers)` is all of a stage's time, None where they do not fit;
+/// the rest as in [`partition`], which explains what is best.
+pub(crate) fn cut(
+    times: &dyn Fn(usize, Range<usize>) -> Option<Nanos>,
+    bytes: &dyn Fn(usize, Range<u32>) -> Bytes,
+    capacity: &[Option<Bytes>],
+    n_layers: u32,
+) -> Result<Vec<Range<u32>>, PartitionError> {
     let n_stages = capacity.len();
     assert!(n_stages > 0, "there is a stage to hold the layers");
     if n_stages > n_layers as usize {
         return Err(PartitionError::TooFewLayers { n_layers, n_stages });
     }
     let layers = n_layers as usize;
-    let fits = |stage: usize, range: Range<usize>| {
-        capacity[stage].is_none_or(|available| bytes(stage, as_layers(range)) <= available)
-    };
-    let times = stage_times(time, &fits, n_stages, layers);
-    let fastest = Table::fill(&times, n_stages, layers, Nanos::max);
+    let fastest = Table::fill(times, n_stages, layers, Nanos::max);
     let Some(slowest) = fastest.best[n_stages - 1][layers] else {
         return Err(explain(bytes, capacity, n_layers, &fastest));
     };
     let within = |stage: usize, range: Range<usize>| times(stage, range).filter(|&t| t <= slowest);
     let shortest = Table::fill(&within, n_stages, layers, |before, own| before + own);
     Ok(shortest.cuts(layers))
-}
-
-/// The time of a stage that holds a run of layers; None where they do not fit.
-fn stage_times(
-    time: &dyn Fn(usize, u32) -> Nanos,
-    fits: &dyn Fn(usize, Range<usize>) -> bool,
-    n_stages: usize,
-    n_layers: usize,
-) -> impl Fn(usize, Range<usize>) -> Option<Nanos> + use<> {
-    let mut table = Vec::with_capacity(n_stages * n_layers * n_layers);
-    for stage in 0..n_stages {
-        let own: Vec<Nanos> = (0..n_layers).map(|layer| time(stage, layer as u32)).collect();
-        for start in 0..n_layers {
-            let mut sum = Nanos::ZERO;
-            for (end, &own) in (1..).zip(&own) {
-                if end > start {
-                    sum += own;
-                }
-                table.push((end > start && fits(stage, start..end)).then_some(sum));
-            }
-        }
-    }
-    move |stage, range| table[(stage * n_layers + range.start) * n_layers + range.end - 1]
 }
 
 /// For each stage and each end of its layers, the best of all ways to cut up to there.
@@ -179,13 +166,6 @@ fn before(best: &[Vec<Option<Nanos>>], stage: usize, start: usize) -> Option<Nan
         Some(previous) => best[previous][start],
         None => (start == 0).then_some(Nanos::ZERO),
     }
-}
-
-/// Where a stage may end so that each later stage has a layer, and the last one all that is left.
-fn ends(stage: usize, n_stages: usize, n_layers: usize) -> Range<usize> {
-    let later = n_stages - 1 - stage;
-    let first = if later == 0 { n_layers } else { stage + 1 };
-    first..n_layers - later + 1
 }
 
 /// What does not fit, when no cut does.

@@ -7,12 +7,13 @@
 use crate::error::LaunchError;
 use crate::events::Event;
 use crate::protocol::{FromCoordinator, FromWorker, Hello, StepReport, Values, Welcome, encode};
+use crate::versions::VersionEvent;
 use cavalcade_engine::{Record, Trace};
 use cavalcade_schedule::ActionId;
 use cavalcade_transport::ControlSender;
 use cavalcade_units::{Bytes, Nanos, Rank};
 use crossbeam_channel::{Receiver, RecvTimeoutError};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
@@ -41,9 +42,14 @@ pub(crate) struct Facts {
     pub(crate) schedule_hash: String,
     pub(crate) n_actions: usize,
     pub(crate) join_timeout: Nanos,
+    /// By rank, the pipelines that it works for.
+    pub(crate) pipelines: Vec<BTreeSet<u32>>,
+    /// By rank, whether parameter servers are on it.
+    pub(crate) serves: Vec<bool>,
 }
 
-/// A step, as all ranks together report it.
+/// A step, or a wave where a step has several, as all ranks together report it. Of a wave that does
+/// not end a step the trace is empty.
 #[derive(Clone, Debug)]
 pub struct StepSummary {
     /// Counted from 0.
@@ -58,6 +64,12 @@ pub struct StepSummary {
     pub peak_bytes: Vec<Bytes>,
     /// By rank, by how much passes overran their emulated duration.
     pub overrun: Vec<Nanos>,
+    /// When the step began, or the one that this wave is in, on the coordinator's clock.
+    pub began: Nanos,
+    /// When the last rank was done with it.
+    pub ended: Nanos,
+    /// What the parameter servers have logged.
+    pub versions: Vec<VersionEvent>,
 }
 
 /// What is captured of a step for `verify`.
@@ -90,6 +102,20 @@ pub trait Observer {
     /// A message, to end the run.
     fn step(&mut self, step: &StepSummary) -> Result<(), String>;
 
+    /// The run goes on without these ranks, of which one was lost.
+    fn left(&mut self, ranks: &[Rank], why: &str) {
+        let _ = (ranks, why);
+    }
+
+    /// What the parameter servers have logged after the last step.
+    ///
+    /// # Errors
+    /// A message, to end the run.
+    fn versions(&mut self, versions: &[VersionEvent]) -> Result<(), String> {
+        let _ = versions;
+        Ok(())
+    }
+
     /// What was captured of a step, when asked for.
     ///
     /// # Errors
@@ -110,8 +136,11 @@ pub(crate) struct Coordinator<'a> {
     steps: BTreeMap<u64, Vec<Option<StepReport>>>,
     captured: BTreeMap<u64, (usize, Captured)>,
     weights: Values,
-    n_done: usize,
     is_done: Vec<bool>,
+    /// Ranks without which the run goes on.
+    is_gone: Vec<bool>,
+    /// Events that came while a cause was looked for.
+    backlog: VecDeque<Event>,
 }
 
 impl<'a> Coordinator<'a> {
@@ -130,8 +159,9 @@ impl<'a> Coordinator<'a> {
             steps: BTreeMap::new(),
             captured: BTreeMap::new(),
             weights: Values::new(),
-            n_done: 0,
             is_done: vec![false; n_ranks],
+            is_gone: vec![false; n_ranks],
+            backlog: VecDeque::new(),
         }
     }
 
@@ -150,9 +180,11 @@ impl<'a> Coordinator<'a> {
 
     fn follow(&mut self) -> Result<(), LaunchError> {
         let deadline = Instant::now() + Duration::from(self.facts.join_timeout);
-        while self.n_done < self.facts.n_ranks {
+        while self.is_done.iter().zip(&self.is_gone).any(|(done, gone)| !done && !gone) {
             let has_started = self.addresses.iter().all(Option::is_some);
-            let event = if has_started {
+            let event = if let Some(event) = self.backlog.pop_front() {
+                event
+            } else if has_started {
                 self.events.recv().map_err(|_| LaunchError::Interrupted)?
             } else {
                 match self.events.recv_deadline(deadline) {
@@ -171,14 +203,23 @@ impl<'a> Coordinator<'a> {
             Event::Joined(rank, writer) => self.writers[rank.idx()] = Some(writer),
             Event::Interrupted => return Err(LaunchError::Interrupted),
             Event::Said(rank, FromWorker::Failed { message, is_echo: false }) => {
-                return Err(self.failed(rank, message));
+                let error = self.failed(rank, message);
+                self.go_on_without(rank, error)?;
             }
             Event::Exited { rank, .. } | Event::Lost(rank) if self.is_done[rank.idx()] => {}
+            Event::Exited { rank, .. } | Event::Lost(rank) | Event::Said(rank, _)
+                if self.is_gone[rank.idx()] => {}
             // Its last words may still be on their way: its reader tells when there are no more.
             Event::Exited { rank, is_success: true, .. } if self.writers[rank.idx()].is_some() => {}
             trouble @ (Event::Exited { .. }
             | Event::Lost(_)
-            | Event::Said(_, FromWorker::Failed { .. })) => return Err(self.find_cause(trouble)),
+            | Event::Said(_, FromWorker::Failed { .. })) => {
+                let (rank, error) = self.find_cause(trouble);
+                match rank {
+                    Some(rank) => self.go_on_without(rank, error)?,
+                    None => return Err(error),
+                }
+            }
             Event::Said(rank, said) => self.hear(rank, said)?,
         }
         Ok(())
@@ -220,10 +261,10 @@ impl<'a> Coordinator<'a> {
                 }
             }
             FromWorker::Weights(weights) => self.weights.extend(weights),
-            FromWorker::Done => {
-                self.is_done[rank.idx()] = true;
-                self.n_done += 1;
+            FromWorker::Versions(versions) => {
+                self.observer.versions(&versions).map_err(LaunchError::Observer)?;
             }
+            FromWorker::Done => self.is_done[rank.idx()] = true,
             FromWorker::Ping | FromWorker::Failed { .. } => {}
         }
         Ok(())
@@ -234,10 +275,23 @@ impl<'a> Coordinator<'a> {
         let n_ranks = self.facts.n_ranks;
         let reports = self.steps.entry(step).or_insert_with(|| vec![None; n_ranks]);
         reports[rank.idx()] = Some(report);
-        if reports.iter().any(Option::is_none) {
+        self.conclude(step)
+    }
+
+    /// Tells of a step that all ranks that are here have reported.
+    fn conclude(&mut self, step: u64) -> Result<(), LaunchError> {
+        let n_ranks = self.facts.n_ranks;
+        let Some(reports) = self.steps.get(&step) else { return Ok(()) };
+        if reports.iter().zip(&self.is_gone).any(|(report, gone)| report.is_none() && !gone) {
             return Ok(());
         }
         let reports = self.steps.remove(&step).expect("it was just there");
+        // Of a pipeline that was lost on the way nothing counts.
+        let share = self.share_of_reported(&reports);
+        let mut peak_bytes = vec![Bytes::ZERO; n_ranks];
+        for (peak, report) in peak_bytes.iter_mut().zip(&reports) {
+            *peak = report.as_ref().map_or(Bytes::ZERO, |report| Bytes(report.peak_bytes));
+        }
         let reports: Vec<StepReport> = reports.into_iter().flatten().collect();
         let mut trace = Trace::empty(self.facts.n_actions);
         for (action, start, end) in reports.iter().flat_map(|report| &report.records) {
@@ -248,13 +302,47 @@ impl<'a> Coordinator<'a> {
         }
         let summary = StepSummary {
             step,
-            loss: reports.iter().map(|report| report.loss).sum(),
+            loss: reports.iter().map(|report| report.loss).sum::<f64>() / share,
             grad_norm: reports.iter().find_map(|report| report.grad_norm),
             trace,
-            peak_bytes: reports.iter().map(|report| Bytes(report.peak_bytes)).collect(),
+            peak_bytes,
             overrun: reports.iter().map(|report| Nanos(report.overrun)).collect(),
+            began: Nanos(reports.iter().map(|report| report.began).min().unwrap_or_default()),
+            ended: Nanos(reports.iter().map(|report| report.ended).max().unwrap_or_default()),
+            versions: reports.iter().flat_map(|report| report.versions.clone()).collect(),
         };
         self.observer.step(&summary).map_err(LaunchError::Observer)
+    }
+
+    /// The share of the pipelines of which every rank has reported.
+    fn share_of_reported(&self, reports: &[Option<StepReport>]) -> f64 {
+        let all: BTreeSet<u32> = self.facts.pipelines.iter().flatten().copied().collect();
+        let missing =
+            reports.iter().zip(&self.facts.pipelines).filter(|(report, _)| report.is_none());
+        let missing: BTreeSet<u32> = missing.flat_map(|(_, of)| of.iter().copied()).collect();
+        1.0 - missing.len() as f64 / all.len().max(1) as f64
+    }
+
+    /// Goes on without the pipeline of a rank that is lost, if that can be; otherwise the run ends
+    /// with `error`.
+    fn go_on_without(&mut self, rank: Rank, error: LaunchError) -> Result<(), LaunchError> {
+        let lost = &self.facts.pipelines[rank.idx()];
+        let of_lost = |idx: &usize| !self.facts.pipelines[*idx].is_disjoint(lost);
+        let leaving: Vec<usize> = (0..self.facts.n_ranks).filter(of_lost).collect();
+        let has_started = self.addresses.iter().all(Option::is_some);
+        let is_needed = leaving.iter().any(|&idx| self.facts.serves[idx]);
+        if !self.facts.welcome.is_elastic || !has_started || is_needed {
+            return Err(error);
+        }
+        let abort = FromCoordinator::Abort { reason: error.to_string() };
+        for &idx in &leaving {
+            self.is_gone[idx] = true;
+            self.tell(Rank::from_idx(idx), &abort);
+        }
+        let ranks: Vec<Rank> = leaving.into_iter().map(Rank::from_idx).collect();
+        self.observer.left(&ranks, &error.to_string());
+        let steps: Vec<u64> = self.steps.keys().copied().collect();
+        steps.into_iter().try_for_each(|step| self.conclude(step))
     }
 
     fn same(
@@ -279,13 +367,18 @@ impl<'a> Coordinator<'a> {
 
     /// One dead rank makes others lose their connection to it, and their complaints may arrive
     /// first: waits a little for the rank that is to blame.
-    fn find_cause(&self, first: Event) -> LaunchError {
+    /// The rank is none if no rank is to blame.
+    fn find_cause(&mut self, first: Event) -> (Option<Rank>, LaunchError) {
         let deadline = Instant::now() + GRACE;
         let mut has_told = vec![false; self.facts.n_ranks];
         let mut best: Option<(Blame, LaunchError)> = None;
         let mut next = Some(first);
         while let Some(event) = next {
-            if let Some(found) = self.blame(event, &mut has_told)
+            if matches!(event, Event::Joined(..))
+                || matches!(&event, Event::Said(_, said) if !matches!(said, FromWorker::Failed { .. }))
+            {
+                self.backlog.push_back(event);
+            } else if let Some(found) = self.blame(event, &mut has_told)
                 && best.as_ref().is_none_or(|(blame, _)| found.0 > *blame)
             {
                 best = Some(found);
@@ -295,7 +388,14 @@ impl<'a> Coordinator<'a> {
             }
             next = self.events.recv_deadline(deadline).ok();
         }
-        best.expect("the first event is a sign of trouble").1
+        let error = best.expect("the first event is a sign of trouble").1;
+        let rank = match &error {
+            LaunchError::WorkerDied { rank, .. } | LaunchError::WorkerFailed { rank, .. } => {
+                Some(*rank)
+            }
+            _ => None,
+        };
+        (rank, error)
     }
 
     /// How likely `event` is the cause. `has_told` notes which ranks have complained of others.

@@ -5,6 +5,7 @@
 //! contended by two ops that want the same thing; they only prove it to the compiler.
 
 use crate::error::RunError;
+use crate::exchange::Exchanged;
 use crate::job::Job;
 use crate::lock::lock;
 use crate::pacing::Pacer;
@@ -25,16 +26,18 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// A chunk and the optimizer of its parameters.
-struct Held {
-    chunk: Box<dyn Chunk>,
-    optimizer: Box<dyn Optimizer>,
+pub(crate) struct Held {
+    pub(crate) chunk: Box<dyn Chunk>,
+    pub(crate) optimizer: Box<dyn Optimizer>,
 }
 
 /// What a step leaves behind beside new weights.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StepOutcome {
-    /// Sum of losses, weighted by share of the global batch.
+    /// Sum of losses, weighted by share of the samples.
     pub(crate) loss: f64,
+    /// The same by report, of those that are not over.
+    losses: BTreeMap<u64, f64>,
     /// Norm of the whole gradient before clipping.
     pub(crate) grad_norm: Option<f64>,
     /// Gradients before clipping, by parameter, of those owned here; only when captured.
@@ -46,12 +49,13 @@ pub(crate) struct StepOutcome {
 /// A device at work.
 pub(crate) struct Device {
     id: DeviceId,
-    job: Job,
+    pub(crate) job: Job,
     ranks: Vec<Option<Rank>>,
     chunks: BTreeMap<ChunkId, Mutex<Held>>,
     values: Mutex<BTreeMap<Value, Activation>>,
-    outcome: Mutex<StepOutcome>,
-    transport: Arc<dyn Transport>,
+    pub(crate) outcome: Mutex<StepOutcome>,
+    pub(crate) exchanged: Exchanged,
+    pub(crate) transport: Arc<dyn Transport>,
     meter: Arc<dyn Meter>,
     pacer: Option<Pacer>,
     captures: bool,
@@ -89,6 +93,7 @@ impl Device {
             chunks,
             values: Mutex::default(),
             outcome: Mutex::default(),
+            exchanged: Exchanged::default(),
             transport,
             meter,
             pacer,
@@ -99,6 +104,9 @@ impl Device {
 
     /// Does `op` of `step`.
     pub(crate) fn run(&self, op: Op, step: u64) -> Result<(), RunError> {
+        if self.job.is_beyond_op(op, step) {
+            return Ok(());
+        }
         match op {
             Op::Compute { pass, chunk, microbatch } => {
                 self.paced(op, || self.compute(pass, chunk, microbatch, step))
@@ -107,6 +115,9 @@ impl Device {
             Op::Recv(id) => self.receive(id, step),
             Op::Collective(id) => self.collective(id, step),
             Op::OptimizerStep { chunk } => self.paced(op, || self.optimize(chunk, step)),
+            Op::Push(id) => self.push(id, step),
+            Op::Pull(id) => self.pull(id, step),
+            Op::Merge(id) => self.paced(op, || self.merge(id, step)),
             Op::Offload { chunk, microbatch } => {
                 let away = Value::Offloaded { chunk, microbatch };
                 self.rename(Value::Input { chunk, microbatch }, away);
@@ -120,9 +131,14 @@ impl Device {
         }
     }
 
-    /// Takes what the step left behind.
-    pub(crate) fn take_outcome(&self) -> StepOutcome {
-        std::mem::take(&mut lock(&self.outcome))
+    /// Takes what a step, or a wave where a step has several, left behind.
+    pub(crate) fn take_outcome(&self, report: u64) -> StepOutcome {
+        let mut outcome = lock(&self.outcome);
+        let loss = outcome.losses.remove(&report).unwrap_or_default();
+        // Of the waves after it some has begun.
+        let losses = std::mem::take(&mut outcome.losses);
+        let taken = std::mem::replace(&mut *outcome, StepOutcome { losses, ..Default::default() });
+        StepOutcome { loss, ..taken }
     }
 
     /// The values of all parameters that this device owns, by logical name: of a parameter that
@@ -169,12 +185,7 @@ impl Device {
             Pass::Recompute => {
                 let kept = before.map(|_| Value::Input { chunk: chunk_id, microbatch });
                 let (input, targets) = self.input(chunk_id, microbatch, kept, step);
-                self.held(chunk_id).chunk.forward(
-                    microbatch,
-                    input,
-                    targets,
-                    self.share() as f32,
-                )?;
+                self.held(chunk_id).chunk.forward(microbatch, input, targets, self.loss_scale())?;
             }
             Pass::Backward | Pass::BackwardInput => {
                 let upstream = after.map(|chunk| self.take(gradient(chunk)));
@@ -188,10 +199,12 @@ impl Device {
                 }
             }
             Pass::BackwardWeight => self.held(chunk_id).chunk.backward_weight(microbatch)?,
-            Pass::Adjoint | Pass::DoubleBackward | Pass::Update => {
+            Pass::Update => self.update(chunk_id, microbatch, step)?,
+            Pass::Apply => self.apply(chunk_id, microbatch),
+            Pass::Adjoint | Pass::DoubleBackward => {
                 return Err(RunError::Setup(format!(
-                    "this build trains with first-order objectives and one optimizer step a batch; \
-                     the schedule has a pass of another sort ({}): use another kind of schedule",
+                    "this build trains with first-order objectives; the schedule has a pass of \
+                     another sort ({}): use another kind of schedule",
                     pass.word()
                 )));
             }
@@ -219,14 +232,17 @@ impl Device {
             }
             held.chunk.evaluate(input, targets)?
         } else {
-            held.chunk.forward(microbatch, input, targets, self.share() as f32)?
+            held.chunk.forward(microbatch, input, targets, self.loss_scale())?
         };
         match output {
             ChunkOutput::Activation(activation) => self.put(own, activation),
             ChunkOutput::Loss(loss) if !loss.is_finite() => {
                 return Err(RunError::NotFinite { step, microbatch, loss });
             }
-            ChunkOutput::Loss(loss) => lock(&self.outcome).loss += loss * self.share(),
+            ChunkOutput::Loss(loss) => {
+                let report = self.job.place_of(microbatch, step).0;
+                *lock(&self.outcome).losses.entry(report).or_default() += loss * self.share();
+            }
         }
         Ok(())
     }
@@ -251,9 +267,18 @@ impl Device {
         (input, after.is_none().then(|| self.job.targets(step, microbatch)))
     }
 
-    /// A micro-batch's share of the global batch.
+    /// A micro-batch's share of the samples of a report.
     fn share(&self) -> f64 {
-        1.0 / f64::from(self.job.n_microbatches())
+        f64::from(self.job.microbatch_size) / self.job.reported_batch() as f64
+    }
+
+    /// By what losses are scaled: a mean over the batch, unless every micro-batch makes a change of
+    /// its own.
+    fn loss_scale(&self) -> f32 {
+        match self.job.schedule.schedule().staleness {
+            Some(_) => 1.0,
+            None => self.share() as f32,
+        }
     }
 
     fn send(&self, id: TransferId, step: u64) -> Result<(), RunError> {
@@ -363,7 +388,7 @@ impl Device {
         Ok(())
     }
 
-    fn held(&self, chunk: ChunkId) -> MutexGuard<'_, Held> {
+    pub(crate) fn held(&self, chunk: ChunkId) -> MutexGuard<'_, Held> {
         lock(self.chunks.get(&chunk).expect("the check places every op on its chunk's device"))
     }
 
@@ -374,11 +399,11 @@ impl Device {
         schedule.buckets_of(chunk).filter(is_owner)
     }
 
-    fn unit(&self, bucket: BucketId) -> ParamUnit {
+    pub(crate) fn unit(&self, bucket: BucketId) -> ParamUnit {
         self.job.schedule.schedule().buckets[bucket.idx()].unit.clone()
     }
 
-    fn rank(&self, device: DeviceId) -> Rank {
+    pub(crate) fn rank(&self, device: DeviceId) -> Rank {
         self.ranks[device.idx()].expect("a device that takes part in a transfer has a rank")
     }
 
@@ -423,7 +448,7 @@ pub(crate) fn clip(gradients: &mut [f32], limit: f64, norm: f64) {
 }
 
 /// Where the parameters of `unit` lie in the chunk's flat buffers.
-fn span(chunk: &dyn Chunk, unit: &ParamUnit) -> Range<usize> {
+pub(crate) fn span(chunk: &dyn Chunk, unit: &ParamUnit) -> Range<usize> {
     let params = chunk.params().iter().filter(|param| match unit {
         ParamUnit::Layers(layers) => param.tie.is_none() && layers.contains(&param.layer),
         ParamUnit::Tie(tie) => param.tie == Some(*tie),

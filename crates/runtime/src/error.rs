@@ -29,6 +29,19 @@ pub enum RunError {
         /// The shape that was expected.
         shape: [usize; 3],
     },
+    /// An exchange with a server brought another number of values than its parameters are.
+    #[error(
+        "rank {from} exchanged {found} values, but the parameters are {expected}: the two ranks \
+         run different models"
+    )]
+    WrongPush {
+        /// The other side.
+        from: Rank,
+        /// Values that came.
+        found: usize,
+        /// Values of the bucket.
+        expected: usize,
+    },
     /// The loss is infinite or not a number.
     #[error(
         "the loss of step {step}, micro-batch {microbatch} is {loss}; lower \

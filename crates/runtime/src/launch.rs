@@ -99,6 +99,8 @@ pub fn launch(
         schedule_hash: job.schedule_hash(),
         n_actions: job.schedule.n_actions(),
         join_timeout: launch.join_timeout,
+        pipelines: devices.iter().map(|&device| job.pipelines_of(device)).collect(),
+        serves: devices.iter().map(|&device| job.serves(device)).collect(),
     };
     Coordinator::new(facts, events, observer).run()
 }

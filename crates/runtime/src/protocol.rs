@@ -7,13 +7,14 @@
 //!                                     <--  Welcome  plan, profile, what to capture
 //!   Ready    schedule hash, address   -->           a difference is named and stops the run
 //!                                     <--  Go       all addresses
-//!   (Step, Captured?)*, Weights, Done  -->           or Failed
+//!   (Step, Captured?)*, Versions, Weights, Done  -->           or Failed
 //!                                     <--  Abort    at any time
 //! ```
 //!
 //! The encoding is postcard's. `Hello` begins with the version, and `Ping`, `Pong` and `Hello` stay
 //! the first variants, so that another version is recognised.
 
+use crate::versions::VersionEvent;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -36,8 +37,10 @@ pub(crate) enum FromWorker {
         /// After the optimizer.
         weights: Values,
     },
-    /// The final values of the parameters that this rank owns.
+    /// The final values of the parameters that this rank owns or serves.
     Weights(Values),
+    /// What the parameter servers here have logged since the last step.
+    Versions(Vec<VersionEvent>),
     Done,
     Failed {
         message: String,
@@ -82,12 +85,14 @@ pub struct Welcome {
     pub is_paced: bool,
     /// Whether to send gradients and weights after every step.
     pub captures: bool,
+    /// Whether replicas go on without one that is lost.
+    pub is_elastic: bool,
 }
 
 /// Values by the logical name of their parameter.
 pub type Values = BTreeMap<String, Vec<f32>>;
 
-/// What one rank did in one step.
+/// What one rank did in one step, or in one wave where a step has several.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct StepReport {
     pub(crate) step: u64,
@@ -101,6 +106,12 @@ pub(crate) struct StepReport {
     pub(crate) peak_bytes: u64,
     /// Nanoseconds by which passes overran their emulated duration: the host was too busy.
     pub(crate) overrun: u64,
+    /// When the step that this is, or is in, began here, on the coordinator's clock.
+    pub(crate) began: u64,
+    /// When it was over here, on the same clock.
+    pub(crate) ended: u64,
+    /// What the parameter servers here have logged.
+    pub(crate) versions: Vec<VersionEvent>,
 }
 
 /// Encodes a message.

@@ -1,5 +1,7 @@
 //! What a run is told beside its plan: optimizer, learning rate, clipping, seed.
 
+use crate::server_rule::ServerSettings;
+
 /// How the weights are trained; the same on every rank.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
@@ -13,6 +15,8 @@ pub struct Settings {
     pub learning_rate: LearningRate,
     /// Largest norm of the whole model's gradient; larger ones are scaled down to it.
     pub clip_norm: Option<f64>,
+    /// What parameter servers do, in a run that has them.
+    pub servers: ServerSettings,
 }
 
 /// Which optimizer, with its constants.

@@ -5,9 +5,10 @@ use crate::error::RunError;
 use crate::job::Job;
 use crate::pacing::Pacer;
 use crate::protocol::{FromCoordinator, FromWorker, Hello, StepReport, Welcome, decode, encode};
-use crate::world::RealWorld;
+use crate::servers::Servers;
+use crate::steps::{AtWork, Over, run_steps};
 use cavalcade_cluster::Cluster;
-use cavalcade_engine::{Trace, interpret};
+use cavalcade_engine::Trace;
 use cavalcade_profile::Meter;
 use cavalcade_transport::{
     Clock, ControlReceiver, ControlSender, ControlStream, Deadline, Links, Listener, Mesh, Secret,
@@ -131,7 +132,7 @@ impl Session<'_> {
             pacer,
             welcome.captures,
         )?;
-        self.run(&job, &device, device_id, &welcome, clock_offset, &*transport)?;
+        self.run(&job, &device, device_id, &welcome, clock_offset, &transport)?;
         transport.shutdown();
         Ok(())
     }
@@ -174,35 +175,34 @@ impl Session<'_> {
         id: DeviceId,
         welcome: &Welcome,
         clock_offset: i128,
-        transport: &dyn Transport,
+        transport: &Arc<dyn Transport>,
     ) -> Result<(), RunError> {
-        let n_lanes = job.schedule.lanes(id).len();
-        std::thread::scope(|scope| {
-            let mut world = RealWorld::start(scope, device, n_lanes, &self.meter);
-            let outcome = (0..welcome.steps).try_for_each(|step| {
-                world.begin_step(step);
-                let trace = interpret(&job.schedule, &[id], &mut world)?;
-                self.report(job, device, id, welcome, step, &trace, clock_offset)
-            });
-            // The scope waits for all lanes, and one may be waiting for a peer that waits for us.
-            outcome.inspect_err(|error| transport.abort(&error.to_string()))
-        })?;
-        say(&self.coordinator, &FromWorker::Weights(device.owned_weights()))?;
+        let n_steps = job.n_steps(welcome.steps);
+        let servers = Servers::on(id, job, n_steps, transport, welcome.is_elastic);
+        let (servers, meter, transport) = (&servers, &self.meter, &**transport);
+        let mut report =
+            |over| self.report((job, device, id), servers, welcome.captures, clock_offset, over);
+        let at_work = AtWork { job, id, device, servers, meter, transport };
+        run_steps(&at_work, welcome.steps, &mut report)?;
+        let mut weights = servers.weights();
+        if job.waves.is_none() {
+            weights = device.owned_weights();
+        }
+        say(&self.coordinator, &FromWorker::Versions(servers.take_log()))?;
+        say(&self.coordinator, &FromWorker::Weights(weights))?;
         say(&self.coordinator, &FromWorker::Done)
     }
 
-    #[expect(clippy::too_many_arguments, reason = "one step's facts, used once")]
     fn report(
         &self,
-        job: &Job,
-        device: &Device,
-        id: DeviceId,
-        welcome: &Welcome,
-        step: u64,
-        trace: &Trace,
+        (job, device, id): (&Job, &Device, DeviceId),
+        servers: &Servers,
+        captures: bool,
         clock_offset: i128,
+        over: Over,
     ) -> Result<(), RunError> {
-        let outcome = device.take_outcome();
+        let step = over.report;
+        let outcome = device.take_outcome(step);
         let peak_bytes = self.meter.peak_bytes();
         let capacity = job.costs.cluster().device(id).memory;
         if let Some(capacity) = capacity.filter(|&capacity| peak_bytes > capacity) {
@@ -210,9 +210,10 @@ impl Session<'_> {
             return Err(RunError::OutOfMemory { device, step, found, capacity });
         }
         let on_their_clock = |now: Nanos| (i128::from(now.0) + clock_offset).max(0) as u64;
-        let records = trace.iter().map(|(action, record)| {
+        let records = over.trace.iter().flat_map(Trace::iter).map(|(action, record)| {
             (action.0, on_their_clock(record.start), on_their_clock(record.end))
         });
+        let ended = over.trace.as_ref().map_or_else(|| self.meter.now(), Trace::end);
         let report = StepReport {
             step,
             loss: outcome.loss,
@@ -220,9 +221,12 @@ impl Session<'_> {
             records: records.collect(),
             peak_bytes: peak_bytes.0,
             overrun: outcome.overrun.0,
+            began: on_their_clock(over.began),
+            ended: on_their_clock(ended),
+            versions: servers.take_log(),
         };
         say(&self.coordinator, &FromWorker::Step(report))?;
-        if welcome.captures {
+        if captures {
             let weights = device.owned_weights();
             let gradients = outcome.gradients;
             say(&self.coordinator, &FromWorker::Captured { step, gradients, weights })?;

@@ -18,7 +18,7 @@ fn equals_one_process(case: &Case) -> Result<(), TestCaseError> {
     let global_batch = job.global_batch() as usize;
     let mut reference =
         Reference::new(&job.network, &job.settings, job.samples.clone(), global_batch);
-    for (step, (loss, captured)) in planned.iter().enumerate() {
+    for (step, (loss, captured)) in planned.steps.iter().enumerate() {
         let expected = reference.step().expect("the reference takes any step");
         let relative = (loss - expected.loss).abs() / expected.loss;
         prop_assert!(relative < 1e-5, "{case:?}: step {step}: loss differs by {relative:e}");
@@ -167,7 +167,7 @@ fn skipped_stages_equal_one_device_on_the_same_ways() {
         assert!(least < Some(5), "{word}: something is left out");
         let planned = run_threads(&job, case.steps, &meter()).expect("the run ends well");
         let alone = run_threads(&on_one_device(&job), case.steps, &meter()).expect("it ends well");
-        for ((a_loss, a), (b_loss, b)) in planned.iter().zip(&alone) {
+        for ((a_loss, a), (b_loss, b)) in planned.steps.iter().zip(&alone.steps) {
             assert!((a_loss - b_loss).abs() < 1e-5 * b_loss, "{word}: {a_loss}, alone {b_loss}");
             assert!(close(&a.gradients, &b.gradients) < 1e-5, "{word}");
             assert!(close(&a.weights, &b.weights) < 1e-5, "{word}");
@@ -193,7 +193,7 @@ fn split_backwards_are_bit_equal_to_whole_ones() {
     let split = Case { options: split, ..Case::new(&[(&[1, 2, 4], 5)]) };
     let whole = run_threads(&case.job(), 3, &meter()).unwrap();
     let split = run_threads(&split.job(), 3, &meter()).unwrap();
-    for ((a_loss, a), (b_loss, b)) in whole.iter().zip(&split) {
+    for ((a_loss, a), (b_loss, b)) in whole.steps.iter().zip(&split.steps) {
         assert_eq!(a_loss.to_bits(), b_loss.to_bits());
         assert_eq!(a.gradients, b.gradients);
         assert_eq!(a.weights, b.weights);
@@ -223,7 +223,7 @@ fn tied_embeddings_on_the_first_and_the_last_stage() {
 fn clipping_that_is_active() {
     let case = Case { clip_norm: Some(0.05), ..Case::new(&[(&[2], 3), (&[1, 3], 2)]) };
     let job = case.job();
-    let (_, first) = &run_threads(&job, 1, &meter()).unwrap()[0];
+    let (_, first) = &run_threads(&job, 1, &meter()).unwrap().steps[0];
     let norm = first.gradients.values().flatten().map(|g| f64::from(*g).powi(2)).sum::<f64>();
     assert!(norm.sqrt() > 0.05, "the limit would not be reached: {}", norm.sqrt());
     check(&case);
@@ -240,7 +240,7 @@ fn plain_gradient_descent_without_clipping() {
 fn two_runs_are_equal_to_the_bit() {
     let job = Case::new(&[(&[1], 3), (&[3], 3)]).job();
     let runs = [run_threads(&job, 3, &meter()).unwrap(), run_threads(&job, 3, &meter()).unwrap()];
-    for (a, b) in runs[0].iter().zip(&runs[1]) {
+    for (a, b) in runs[0].steps.iter().zip(&runs[1].steps) {
         assert_eq!(a.0.to_bits(), b.0.to_bits());
         assert_eq!(a.1.weights, b.1.weights);
     }

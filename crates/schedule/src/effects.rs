@@ -47,6 +47,8 @@ pub(crate) struct EffectsIndex<'a> {
     /// By chunk, the parameter gradients it has.
     grads: Vec<Vec<Value>>,
     clips: bool,
+    /// By micro-batch, its wave on its path; empty if there are no waves.
+    waves: Vec<u32>,
 }
 
 impl<'a> EffectsIndex<'a> {
@@ -58,7 +60,8 @@ impl<'a> EffectsIndex<'a> {
                 grads[chunk.idx()].push(Value::ParamGrad { chunk, bucket });
             }
         }
-        Self { schedule, grads, clips: schedule.clips_gradients() }
+        let waves = schedule.wave_of_microbatches();
+        Self { schedule, grads, clips: schedule.clips_gradients(), waves }
     }
 }
 
@@ -86,7 +89,12 @@ impl Op {
     ///                  part, accumulates parameter gradients. Backward consumes the deferred part
     ///
     /// without a flush  forward reads params and writes stashed weights, which the backward
-    ///                  consumes in place of reading params; update: as the optimizer step
+    ///                  consumes in place of reading params; update: consumes gradients, reads
+    ///                  params, updates the optimizer state, writes the change; apply: consumes
+    ///                  the change, updates params
+    /// with servers     update also adds to the wave's sum; push: consumes it; pull: writes what
+    ///                  came; merge: consumes that, reads the sums of the waves that it may lack,
+    ///                  updates params
     /// ```
     pub(crate) fn effects(
         self,
@@ -127,6 +135,21 @@ impl Op {
                     on(Access::Write, Value::GradNorm);
                 }
             },
+            Self::Push(id) => {
+                let entry = &schedule.exchanges[id.idx()];
+                for wave in entry.since..=entry.wave {
+                    on(Access::Consume, Value::WaveSum { chunk: entry.chunk, wave });
+                }
+            }
+            Self::Pull(id) => on(Access::Write, Value::Pulled { exchange: id }),
+            Self::Merge(id) => {
+                let entry = &schedule.exchanges[id.idx()];
+                on(Access::Consume, Value::Pulled { exchange: id });
+                for wave in entry.least()..entry.wave {
+                    on(Access::Read, Value::WaveSum { chunk: entry.chunk, wave });
+                }
+                on(Access::Update, Value::Params { chunk: entry.chunk });
+            }
             Self::OptimizerStep { chunk } => {
                 for &grad in &index.grads[chunk.idx()] {
                     on(Access::Consume, grad);
@@ -232,8 +255,16 @@ impl Pass {
             }
             Self::Update => {
                 index.grads[chunk.idx()].iter().for_each(|&grad| on(Access::Consume, grad));
-                on(Access::Update, Value::Params { chunk });
+                on(Access::Read, Value::Params { chunk });
                 on(Access::Update, Value::OptState { chunk });
+                on(Access::Write, Value::Change { chunk, microbatch });
+                if let Some(&wave) = index.waves.get(microbatch.idx()) {
+                    on(Access::Accumulate, Value::WaveSum { chunk, wave });
+                }
+            }
+            Self::Apply => {
+                on(Access::Consume, Value::Change { chunk, microbatch });
+                on(Access::Update, Value::Params { chunk });
             }
         }
     }

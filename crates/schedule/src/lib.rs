@@ -34,9 +34,10 @@ pub use effects::{Access, Effect};
 pub use generators::{Form, Kind, LayoutError, Shape, UnknownKind, WarmUp, fits, generate};
 pub use op::{Lane, Op, Pass};
 pub use order::{ComputeOrder, Layout, Pipeline, Stage};
-pub use passes::{Options, build};
+pub use passes::{Options, Servers, Synchronize, Waves, build};
 pub use tables::{
-    Bucket, BucketId, Chunk, Collective, CollectiveKind, ParamUnit, Schedule, Tie, Transfer,
+    Bucket, BucketId, Chunk, Collective, CollectiveKind, Exchange, ParamUnit, Schedule, Tie,
+    Transfer,
 };
 pub use text::TextError;
 pub use ticks::{StageTicks, Ticks};

@@ -1,7 +1,9 @@
 //! What a device can be told to do, and the lane on which it does it.
 
 use crate::tables::Schedule;
-use cavalcade_units::{ChunkId, CollectiveId, DeviceId, GroupId, MicrobatchId, TransferId};
+use cavalcade_units::{
+    ChunkId, CollectiveId, DeviceId, ExchangeId, GroupId, MicrobatchId, TransferId,
+};
 
 /// One instruction of a device's program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -36,6 +38,13 @@ pub enum Op {
         /// The micro-batch.
         microbatch: MicrobatchId,
     },
+    /// Hand the sum of a wave's updates to the parameters' server.
+    Push(ExchangeId),
+    /// Ask the server for parameters that hold at least the waves that the exchange names, and
+    /// take them. It starts no earlier than the pass before it in the list has ended.
+    Pull(ExchangeId),
+    /// Put what was pulled in place of the parameters, and the own updates that it lacks on top.
+    Merge(ExchangeId),
     /// Turn a chunk's gradients into new parameters.
     OptimizerStep {
         /// Whose parameters.
@@ -64,13 +73,15 @@ pub enum Pass {
     BackwardInput,
     /// What was kept to parameter gradients.
     BackwardWeight,
-    /// The micro-batch's gradients to new parameters, in a schedule without a flush.
+    /// The micro-batch's gradients to a change of the parameters, in a schedule without a flush.
     Update,
+    /// Adds that change to the parameters.
+    Apply,
 }
 
 impl Pass {
     /// All passes.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Forward,
         Self::Recompute,
         Self::Adjoint,
@@ -79,6 +90,7 @@ impl Pass {
         Self::BackwardInput,
         Self::BackwardWeight,
         Self::Update,
+        Self::Apply,
     ];
 
     /// Its letter in the text form.
@@ -92,6 +104,7 @@ impl Pass {
             Self::BackwardInput => 'I',
             Self::BackwardWeight => 'W',
             Self::Update => 'U',
+            Self::Apply => 'A',
         }
     }
 
@@ -106,6 +119,7 @@ impl Pass {
             Self::BackwardInput => "backward input",
             Self::BackwardWeight => "backward weight",
             Self::Update => "update",
+            Self::Apply => "apply",
         }
     }
 }
@@ -124,6 +138,10 @@ pub enum Lane {
     FromPeer(DeviceId),
     /// Collectives of one group.
     Group(GroupId),
+    /// What leaves for the parameter servers on one device.
+    ToServers(DeviceId),
+    /// What comes from them.
+    FromServers(DeviceId),
     /// Values that leave for the device's host.
     ToHost,
     /// Values that come back from it.
@@ -137,10 +155,12 @@ impl Op {
     /// If the op names an entry that `schedule` does not have.
     pub fn lane(self, schedule: &Schedule) -> Lane {
         match self {
-            Self::Compute { .. } | Self::OptimizerStep { .. } => Lane::Compute,
+            Self::Compute { .. } | Self::Merge(_) | Self::OptimizerStep { .. } => Lane::Compute,
             Self::Send(id) => Lane::ToPeer(schedule.transfers[id.idx()].to),
             Self::Recv(id) => Lane::FromPeer(schedule.transfers[id.idx()].from),
             Self::Collective(id) => Lane::Group(schedule.collectives[id.idx()].group),
+            Self::Push(id) => Lane::ToServers(schedule.server_of(id)),
+            Self::Pull(id) => Lane::FromServers(schedule.server_of(id)),
             Self::Offload { .. } => Lane::ToHost,
             Self::Prefetch { .. } => Lane::FromHost,
         }

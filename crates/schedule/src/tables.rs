@@ -2,7 +2,7 @@
 
 use crate::op::Op;
 use crate::value::{Direction, Value};
-use cavalcade_units::{ChunkId, DeviceId, GroupId, MicrobatchId};
+use cavalcade_units::{ChunkId, DeviceId, ExchangeId, GroupId, MicrobatchId};
 use std::ops::Range;
 
 /// A whole schedule of one training step, not yet checked.
@@ -18,6 +18,9 @@ pub struct Schedule {
     /// local staleness: a micro-batch's forward on a chunk may lack the updates of that many
     /// micro-batches before it on its path; each is followed by an update of its own.
     pub staleness: Option<u32>,
+    /// Micro-batches of a wave, after which each path exchanges its updates with the others over
+    /// parameter servers; none if there are no servers.
+    pub wave: Option<u32>,
     /// Most layers that a path may leave out, and leave to visit the others in any order but for
     /// the first chunk and the last; none if every path visits all layers in order.
     pub detours: Option<u32>,
@@ -43,6 +46,8 @@ pub struct Schedule {
     pub groups: Vec<Vec<DeviceId>>,
     /// Collective operations.
     pub collectives: Vec<Collective>,
+    /// Exchanges with parameter servers.
+    pub exchanges: Vec<Exchange>,
     /// For each device, its ops in list order.
     pub programs: Vec<Vec<Op>>,
 }
@@ -84,6 +89,32 @@ pub struct Bucket {
     /// The chunks that hold a copy, in ascending order. The first one is the owner: what is to
     /// be counted once over the model is counted there.
     pub holders: Vec<ChunkId>,
+    /// The device on which the server of its parameters is, in a schedule with waves.
+    pub server: Option<DeviceId>,
+}
+
+/// What a chunk and the server of one of its buckets say to each other around a wave: before the
+/// forward of the wave's last micro-batch the chunk has weights that hold all waves of all paths
+/// but the last `lag` before this one, and after the wave it hands over the sum of its changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exchange {
+    /// The chunk.
+    pub chunk: ChunkId,
+    /// Which of its parameters.
+    pub bucket: BucketId,
+    /// The wave, counted on the chunk's path.
+    pub wave: u32,
+    /// The first wave whose changes are handed over; those before it have been.
+    pub since: u32,
+    /// How many waves before this one the weights may lack.
+    pub lag: u32,
+}
+
+impl Exchange {
+    /// How many complete waves the pulled weights hold at least, of those of this schedule.
+    pub fn least(&self) -> u32 {
+        self.wave.saturating_sub(self.lag)
+    }
 }
 
 /// The parameters of a bucket.
@@ -164,6 +195,27 @@ impl Schedule {
             .enumerate()
             .filter(move |(_, bucket)| bucket.holders.contains(&chunk))
             .map(|(idx, _)| BucketId(idx as u32))
+    }
+
+    /// The device on which the server of an exchange is.
+    ///
+    /// # Panics
+    /// If the exchange or its bucket's server is not in the tables.
+    pub fn server_of(&self, id: ExchangeId) -> DeviceId {
+        let bucket = &self.buckets[self.exchanges[id.idx()].bucket.idx()];
+        bucket.server.expect("a bucket that is exchanged has a server")
+    }
+
+    /// By micro-batch, the wave that it belongs to on its path; empty if there are no waves.
+    pub fn wave_of_microbatches(&self) -> Vec<u32> {
+        let Some(length) = self.wave else { return Vec::new() };
+        let mut seen = vec![0_u32; self.paths.len()];
+        let wave_of = |&path: &u32| {
+            let before = seen.get_mut(path as usize)?;
+            *before += 1;
+            Some((*before - 1) / length.max(1))
+        };
+        self.microbatches.iter().map_while(wave_of).collect()
     }
 
     /// Whether the gradients of a bucket are summed over several holders before the optimizer step,

@@ -46,7 +46,7 @@ impl StageTicks {
             Pass::Backward => self.backward,
             Pass::BackwardInput => self.backward_input,
             Pass::BackwardWeight => self.backward_weight,
-            Pass::Adjoint | Pass::DoubleBackward | Pass::Update => 0,
+            Pass::Adjoint | Pass::DoubleBackward | Pass::Update | Pass::Apply => 0,
         }
     }
 }

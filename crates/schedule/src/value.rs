@@ -1,7 +1,7 @@
 //! What ops hand to each other.
 
 use crate::tables::BucketId;
-use cavalcade_units::{ChunkId, MicrobatchId};
+use cavalcade_units::{ChunkId, ExchangeId, MicrobatchId};
 use std::fmt;
 
 /// A thing that occupies memory on a device between the op that makes it and its last reader.
@@ -56,6 +56,26 @@ pub enum Value {
         chunk: ChunkId,
         /// The micro-batch.
         microbatch: MicrobatchId,
+    },
+    /// The change of the chunk's parameters that a micro-batch's gradients make, until it is
+    /// applied.
+    Change {
+        /// The chunk.
+        chunk: ChunkId,
+        /// The micro-batch.
+        microbatch: MicrobatchId,
+    },
+    /// The sum of the changes that the micro-batches of a wave make.
+    WaveSum {
+        /// The chunk.
+        chunk: ChunkId,
+        /// The wave, counted on its path.
+        wave: u32,
+    },
+    /// What came from the parameters' server.
+    Pulled {
+        /// The exchange.
+        exchange: ExchangeId,
     },
     /// The gradient of the model's output by `chunk`'s input: what its adjoint pass puts out for
     /// the chunk before it.
@@ -148,6 +168,11 @@ impl fmt::Display for Value {
             Self::Offloaded { chunk, microbatch } => of("offloaded input", chunk, microbatch),
             Self::Deferred { chunk, microbatch } => of("deferred part", chunk, microbatch),
             Self::WeightStash { chunk, microbatch } => of("stashed weights", chunk, microbatch),
+            Self::Change { chunk, microbatch } => of("change", chunk, microbatch),
+            Self::WaveSum { chunk, wave } => {
+                write!(f, "the sum of the changes of chunk {chunk}, wave {wave}")
+            }
+            Self::Pulled { exchange } => write!(f, "what exchange {exchange} pulled"),
             Self::Adjoint { chunk, microbatch } => of("adjoint", chunk, microbatch),
             Self::AdjointStash { chunk, microbatch } => of("adjoint stash", chunk, microbatch),
             Self::Tangent { chunk, microbatch } => of("tangent", chunk, microbatch),

@@ -7,7 +7,7 @@
 mod finishing;
 
 use cavalcade_schedule::{Options, Schedule, build, check, generate};
-use cavalcade_testkit::layouts::cases;
+use cavalcade_testkit::layouts::{cases, wave_cases};
 use cavalcade_units::ChunkId;
 use finishing::runs_to_the_end;
 use proptest::prelude::*;
@@ -110,16 +110,36 @@ proptest! {
         let order = generate(kind, &layout).expect("it fits");
         let recompute = if recompute { vec![ChunkId(0)] } else { Vec::new() };
         let options = Options { recompute, clip_gradients, ..Options::default() };
-        let text = build(order, &options).to_string();
-        for damages in mutants {
-            let words = |line: &str| line.split(' ').map(str::to_owned).collect();
-            let mut lines: Vec<Vec<String>> = text.lines().map(words).collect();
-            damages.iter().for_each(|damage| damage.apply(&mut lines));
-            let damaged = lines.iter().map(|words| words.join(" ") + "\n").collect::<String>();
-            let Ok(schedule) = damaged.parse::<Schedule>() else { continue };
-            prop_assert_eq!(schedule.to_string().parse::<Schedule>(), Ok(schedule.clone()));
-            let Ok(checked) = check(schedule, None) else { continue };
-            prop_assert!(runs_to_the_end(&checked, seed), "{damaged}");
-        }
+        damaged(&build(order, &options), mutants, seed)?;
     }
+
+    #[test]
+    fn so_are_damaged_schedules_with_servers(
+        (kind, layout, waves) in wave_cases(2),
+        mutants in prop::collection::vec(prop::collection::vec(damage(), 1..4), 12),
+        seed: u64,
+    ) {
+        let order = generate(kind, &layout).expect("it fits");
+        let options = Options { waves: Some(waves), ..Options::default() };
+        damaged(&build(order, &options), mutants, seed)?;
+    }
+}
+
+fn damaged(
+    whole: &Schedule,
+    mutants: Vec<Vec<Damage>>,
+    seed: u64,
+) -> Result<(), proptest::test_runner::TestCaseError> {
+    let text = whole.to_string();
+    for damages in mutants {
+        let words = |line: &str| line.split(' ').map(str::to_owned).collect();
+        let mut lines: Vec<Vec<String>> = text.lines().map(words).collect();
+        damages.iter().for_each(|damage| damage.apply(&mut lines));
+        let damaged = lines.iter().map(|words| words.join(" ") + "\n").collect::<String>();
+        let Ok(schedule) = damaged.parse::<Schedule>() else { continue };
+        prop_assert_eq!(schedule.to_string().parse::<Schedule>(), Ok(schedule.clone()));
+        let Ok(checked) = check(schedule, None) else { continue };
+        prop_assert!(runs_to_the_end(&checked, seed), "{damaged}");
+    }
+    Ok(())
 }

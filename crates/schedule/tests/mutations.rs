@@ -2,8 +2,8 @@
 //! matters: the schedule still finishes with every pass, sum and step done once.
 
 use cavalcade_schedule::{
-    ActionId, CheckedSchedule, Form, Kind, Layout, Op, Options, Pipeline, Schedule, Stage, Ticks,
-    Tie, WarmUp, build, check,
+    ActionId, CheckedSchedule, Form, Kind, Layout, Op, Options, Pipeline, Schedule, Servers, Stage,
+    Ticks, Tie, WarmUp, Waves, build, check,
 };
 use cavalcade_units::{ChunkId, DeviceId};
 use std::collections::BTreeSet;
@@ -14,7 +14,9 @@ fn schedule(kind: Kind) -> Schedule {
 
 fn schedule_with(kind: Kind, options: Options) -> Schedule {
     let stage = |device, layers| Stage { device: DeviceId(device), layers };
-    let first = Pipeline { stages: vec![stage(0, 0..5)], microbatches: 2 };
+    // Replicas that exchange have equally many waves.
+    let microbatches = if options.waves.is_some() { 4 } else { 2 };
+    let first = Pipeline { stages: vec![stage(0, 0..5)], microbatches };
     let three = |devices: [u32; 3], microbatches| {
         let cuts = [0..1, 1..3, 3..5];
         let stages = devices.into_iter().zip(cuts).map(|(device, layers)| stage(device, layers));
@@ -46,7 +48,9 @@ fn schedule_with(kind: Kind, options: Options) -> Schedule {
         Form::Mirrored => vec![two([0, 1], 2, 3), two([1, 0], 3, 2)],
         Form::Apart => vec![first, three([1, 2, 3], 4)],
     };
+    // With servers, a tie may not be held twice by a pipeline.
     let ties = vec![Tie { layers: vec![0, 4] }];
+    let ties = if options.waves.is_some() { Vec::new() } else { ties };
     let layout = Layout { n_layers: 5, n_devices: 4, ties, pipelines, ticks: Ticks::default() };
     let order = cavalcade_schedule::generate(kind, &layout).expect("it fits");
     build(order, &Options { clip_gradients: true, ..options })
@@ -66,6 +70,13 @@ fn schedules() -> Vec<Schedule> {
         Options { recompute, offload: Some(1), split_backward: true, ..Options::default() },
     ] {
         schedules.push(schedule_with(Kind::OneFOneB, options));
+    }
+    let hetpipe = Kind::HetPipe { wave: Some(2) };
+    for (distance, servers) in
+        [(0, Servers::Local), (1, Servers::RoundRobin(vec![DeviceId(0), DeviceId(3)]))]
+    {
+        let waves = Some(Waves { length: 2, distance, servers });
+        schedules.push(schedule_with(hetpipe, Options { waves, ..Options::default() }));
     }
     schedules
 }

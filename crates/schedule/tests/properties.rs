@@ -5,7 +5,7 @@ mod finishing;
 use cavalcade_schedule::{
     Kind, Layout, MemoryModel, Op, Options, Schedule, Value, build, check, generate,
 };
-use cavalcade_testkit::layouts::{cases, layouts};
+use cavalcade_testkit::layouts::{cases, layouts, wave_cases};
 use cavalcade_units::{Bytes, ChunkId, DeviceId};
 use finishing::runs_to_the_end;
 use proptest::prelude::*;
@@ -58,6 +58,17 @@ proptest! {
         (kind, layout) in cases(3), clip: bool, seed: u64,
     ) {
         let checked = check(schedule(kind, &layout, clip), None).unwrap();
+        prop_assert!(runs_to_the_end(&checked, seed));
+    }
+
+    #[test]
+    fn schedules_with_servers_round_trip_and_finish_in_any_order(
+        (kind, layout, waves) in wave_cases(3), seed: u64,
+    ) {
+        let options = Options { waves: Some(waves), ..Options::default() };
+        let schedule = build(generate(kind, &layout).expect("it fits"), &options);
+        prop_assert_eq!(schedule.to_string().parse::<Schedule>(), Ok(schedule.clone()));
+        let checked = check(schedule, None).unwrap();
         prop_assert!(runs_to_the_end(&checked, seed));
     }
 

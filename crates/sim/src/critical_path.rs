@@ -1,7 +1,7 @@
 //! The critical path of a step: from its last end back to its first start, always by what was
 //! waited for last. Whatever is not on it could be slower, and nothing would come later.
 
-use crate::usage::Ready;
+use crate::usage::{Ready, exchange_ends};
 use cavalcade_engine::Trace;
 use cavalcade_schedule::{ActionId, CheckedSchedule, Op};
 use cavalcade_units::{DeviceId, GroupId, Nanos};
@@ -61,7 +61,7 @@ fn step_back(
     let device = schedule.device_of(action);
     let last = ready.last[action.idx()];
     Some(match schedule.op(action) {
-        Op::Compute { .. } | Op::OptimizerStep { .. } => {
+        Op::Compute { .. } | Op::Merge(_) | Op::OptimizerStep { .. } => {
             (Some((Spent::Computing(device), took)), last)
         }
         Op::Offload { .. } | Op::Prefetch { .. } => (Some((Spent::Host(device), took)), last),
@@ -76,6 +76,20 @@ fn step_back(
             let from = schedule.device_of(send);
             let way = record.end.saturating_sub(trace.get(send)?.end);
             (Some((Spent::Messages { from, to: device }, way)), Some(send))
+        }
+        Op::Push(id) => {
+            let [(from, to), _] = exchange_ends(schedule, id);
+            (Some((Spent::Messages { from, to }, took)), last)
+        }
+        // As with a receive: what it waited for was there, or the last push came after it began.
+        Op::Pull(_) if took == Nanos::ZERO => (None, last),
+        Op::Pull(id) => {
+            let [_, (from, to)] = exchange_ends(schedule, id);
+            let end = |push: &ActionId| trace.get(*push).map(|record| record.end);
+            let latest = schedule.pushes_before(action).max_by_key(end);
+            let late = latest.filter(|push| end(push) > Some(record.start));
+            let way = record.end.saturating_sub(late.and_then(|p| end(&p)).unwrap_or(record.start));
+            (Some((Spent::Messages { from, to }, way)), late.or(last))
         }
         Op::Collective(id) => {
             let began = |member: &ActionId| trace.get(*member).map(|record| record.start);

@@ -15,13 +15,24 @@
 //! bytes are fractions in between.
 
 use crate::max_min::{Demand, MaxMin};
-use cavalcade_units::{Bandwidth, Bytes, DeviceId, Nanos, TransferId};
+use cavalcade_units::{Bandwidth, Bytes, DeviceId, ExchangeId, Nanos, TransferId};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+/// What a message carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Moved {
+    /// A value, from device to device.
+    Transfer(TransferId),
+    /// What a push brings to its server.
+    Push(ExchangeId),
+    /// What a server answers.
+    Pull(ExchangeId),
+}
+
 /// A message on its way over shared resources.
 struct Flow {
-    transfer: TransferId,
+    what: Moved,
     ends: (DeviceId, DeviceId),
     legs: Vec<usize>,
     limit: f64,
@@ -38,7 +49,7 @@ struct Flow {
 
 /// What is to be sent.
 pub(crate) struct Message {
-    pub(crate) transfer: TransferId,
+    pub(crate) what: Moved,
     pub(crate) ends: (DeviceId, DeviceId),
     pub(crate) legs: Vec<usize>,
     pub(crate) limit: Option<Bandwidth>,
@@ -77,22 +88,12 @@ impl Flows {
 
     /// Begins to send at `now`; a stopped message stands still.
     pub(crate) fn start(&mut self, message: Message, is_stopped: bool, now: Nanos) {
-        let Message { transfer, ends, legs, limit, bytes } = message;
+        let Message { what, ends, legs, limit, bytes } = message;
         let limit = limit.map_or(f64::INFINITY, Bandwidth::bytes_per_second);
         let (left, rate, since) = (bytes.0 as f64, 0.0, now);
         self.changed.extend(&legs);
-        let flow = Flow {
-            transfer,
-            ends,
-            legs,
-            limit,
-            left,
-            rate,
-            since,
-            is_stopped,
-            generation: 0,
-            seen: 0,
-        };
+        let flow =
+            Flow { what, ends, legs, limit, left, rate, since, is_stopped, generation: 0, seen: 0 };
         let place = match self.free.pop() {
             Some(place) => {
                 let generation = self.flows[place].generation;
@@ -136,18 +137,18 @@ impl Flows {
     }
 
     /// Takes out the flow that [`Self::next_end`] spoke of.
-    pub(crate) fn end_next(&mut self) -> Option<TransferId> {
+    pub(crate) fn end_next(&mut self) -> Option<Moved> {
         self.next_end()?;
         let Reverse((_, place, _)) = self.ends.pop()?;
         let flow = &mut self.flows[place];
         flow.generation = flow.generation.wrapping_add(1);
-        let transfer = flow.transfer;
+        let what = flow.what;
         for leg in std::mem::take(&mut flow.legs) {
             self.on[leg].retain(|&other| other != place);
             self.changed.push(leg);
         }
         self.free.push(place);
-        Some(transfer)
+        Some(what)
     }
 
     /// Settles the rates of all flows that a change since the last time can have touched.
@@ -205,7 +206,7 @@ impl Flow {
 
 #[cfg(test)]
 mod tests {
-    use super::{Flows, Message};
+    use super::{Flows, Message, Moved};
     use cavalcade_units::{Bandwidth, Bytes, DeviceId, Nanos, TransferId};
     use proptest::prelude::*;
 
@@ -224,7 +225,8 @@ mod tests {
             let start = starts.last().map(|&idx| Nanos(messages[idx].0));
             let next = flows.next_end().into_iter().chain(start).min().expect("some are left");
             for flow in flows.flows.iter().filter(|flow| !flow.legs.is_empty()) {
-                let (bytes, fastest) = &mut sent[flow.transfer.idx()];
+                let Moved::Transfer(id) = flow.what else { continue };
+                let (bytes, fastest) = &mut sent[id.idx()];
                 *bytes += flow.rate * (next - now).as_secs_f64();
                 *fastest = flow.rate.max(*fastest);
             }
@@ -236,7 +238,7 @@ mod tests {
             while let Some(idx) = starts.pop_if(|&mut idx| Nanos(messages[idx].0) == now) {
                 let (_, bytes, legs, limit) = &messages[idx];
                 let message = Message {
-                    transfer: TransferId(idx as u32),
+                    what: Moved::Transfer(TransferId(idx as u32)),
                     ends: (DeviceId(0), DeviceId(1)),
                     legs: legs.clone(),
                     limit: limit.map(rate),

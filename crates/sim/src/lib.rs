@@ -7,7 +7,8 @@
 //! Messages that pass the same port of a node or a site share it, max-min fairly; those on links
 //! of their own take bytes over bandwidth, to the nanosecond. Collectives are closed forms and
 //! share nothing with messages. A [`Disturbance`] adds jitter, stragglers and faults by seed; a
-//! fault that ends a step gives a [`Verdict`].
+//! fault that ends a step gives a [`Verdict`]. Parameter servers are virtual too: a pull ends when
+//! the waves that it names have been pushed and what it asked for has come.
 //!
 //! Invariant: this crate and the runtime never depend on each other.
 
@@ -19,6 +20,7 @@ mod flows;
 mod max_min;
 mod predict;
 mod profiled;
+mod servers;
 mod usage;
 mod verdict;
 mod world;

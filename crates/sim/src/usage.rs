@@ -9,8 +9,8 @@
 
 use crate::costs::Costs;
 use cavalcade_engine::Trace;
-use cavalcade_schedule::{ActionId, CheckedSchedule, Lane, Op};
-use cavalcade_units::{Bytes, DeviceId, Nanos};
+use cavalcade_schedule::{ActionId, CheckedSchedule, Lane, Op, Value};
+use cavalcade_units::{Bytes, DeviceId, ExchangeId, Nanos};
 use std::collections::BTreeMap;
 
 /// How a device spends a step.
@@ -103,8 +103,14 @@ impl Ready {
             Op::Collective(id) => {
                 *schedule.members(id).iter().max_by_key(|member| self.at[member.idx()])?
             }
+            Op::Pull(_) => {
+                let pushes = schedule.pushes_before(action);
+                pushes.max_by_key(|push| self.at[push.idx()]).unwrap_or(action)
+            }
             Op::Compute { .. }
             | Op::Send(_)
+            | Op::Push(_)
+            | Op::Merge(_)
             | Op::OptimizerStep { .. }
             | Op::Offload { .. }
             | Op::Prefetch { .. } => return None,
@@ -137,6 +143,16 @@ impl Ready {
     }
 }
 
+/// From where to where a push and what is pulled go.
+pub(crate) fn exchange_ends(
+    schedule: &CheckedSchedule,
+    id: ExchangeId,
+) -> [(DeviceId, DeviceId); 2] {
+    let server = schedule.schedule().server_of(id);
+    let device = schedule.device_of(schedule.exchanged(id).0);
+    [(device, server), (server, device)]
+}
+
 /// What passes each link that any message passes, those of pairs first.
 pub(crate) fn of_links<C: Costs>(
     schedule: &CheckedSchedule,
@@ -146,9 +162,17 @@ pub(crate) fn of_links<C: Costs>(
     let resources = costs.resources();
     let mut pairs: BTreeMap<(DeviceId, DeviceId), (Bytes, Nanos)> = BTreeMap::new();
     let mut shared = vec![Bytes::ZERO; resources.len()];
-    for transfer in &schedule.schedule().transfers {
-        let (from, to) = (transfer.from, transfer.to);
-        let bytes = costs.bytes(from, transfer.value);
+    let transfers = schedule.schedule().transfers.iter();
+    let transfers = transfers
+        .map(|transfer| (transfer.from, transfer.to, costs.bytes(transfer.from, transfer.value)));
+    let exchanges = (0..schedule.schedule().exchanges.len()).map(ExchangeId::from_idx);
+    let exchanges = exchanges.flat_map(|id| {
+        let [push, pull] = exchange_ends(schedule, id);
+        let bytes = costs.bytes(push.0, Value::Pulled { exchange: id });
+        [(push.0, push.1, bytes), (pull.0, pull.1, bytes)]
+    });
+    let exchanges = exchanges.filter(|(from, to, _)| from != to);
+    for (from, to, bytes) in transfers.chain(exchanges) {
         let legs = costs.legs(from, to);
         if legs.is_empty() {
             let (sum, busy) = pairs.entry((from, to)).or_default();

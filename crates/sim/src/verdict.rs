@@ -139,8 +139,23 @@ fn waits_for(
             let late = members.filter(|m| progress[m.idx()] == Progress::Waits).map(of).next();
             other_side(dead.or(late).unwrap_or(device))
         }
+        Op::Push(id) => {
+            let to = schedule.schedule().server_of(id);
+            link(device, to).unwrap_or(WaitsFor::Device(to))
+        }
+        Op::Pull(id) => {
+            let server = schedule.schedule().server_of(id);
+            let pushes = schedule.pushes_before(action);
+            let late = pushes.filter(|push| progress[push.idx()] != Progress::Finished);
+            let mut late = late.map(|push| schedule.device_of(push)).peekable();
+            let first = late.peek().copied();
+            let dead = late.find(|&other| trouble.death(other).is_some());
+            let stalled = link(server, device).filter(|_| first.is_none());
+            stalled.unwrap_or_else(|| other_side(dead.or(first).unwrap_or(server)))
+        }
         // Nothing but its own device holds these up.
         Op::Compute { .. }
+        | Op::Merge(_)
         | Op::OptimizerStep { .. }
         | Op::Offload { .. }
         | Op::Prefetch { .. } => other_side(device),

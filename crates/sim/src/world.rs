@@ -4,6 +4,7 @@
 //! compute      now ---- cost ----> end
 //! send         now -- bytes/rate --> end -- latency --> arrival
 //! receive      now ........ waits ......................... end = later of now and arrival
+//! push, pull   as a send, and as what is sent back when the server has what was asked for
 //! collective   now .... waits for the last member .... -- cost --> end, for all members
 //! ```
 //!
@@ -12,11 +13,13 @@
 
 use crate::costs::Costs;
 use crate::disturbance::Trouble;
-use crate::flows::{Flows, Message};
+use crate::flows::{Flows, Message, Moved};
+use crate::servers::Servers;
+use crate::usage::exchange_ends;
 use crate::verdict::{Progress, Verdict, verdict};
 use cavalcade_engine::{Action, Finished, Ledger, OverCapacity, Record, World};
-use cavalcade_schedule::{ActionId, CheckedSchedule, Op};
-use cavalcade_units::{Bytes, DeviceId, Nanos, TransferId};
+use cavalcade_schedule::{ActionId, CheckedSchedule, Op, Value};
+use cavalcade_units::{Bytes, DeviceId, ExchangeId, Nanos, TransferId};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use thiserror::Error;
@@ -52,7 +55,7 @@ enum Transit {
 struct Sharing {
     flows: Flows,
     /// Messages that begin later than they were handed over: their device was not free.
-    later: BinaryHeap<Reverse<(Nanos, TransferId)>>,
+    later: BinaryHeap<Reverse<(Nanos, Moved)>>,
     /// When links stop or go on, the next one last.
     changes: Vec<Nanos>,
 }
@@ -88,6 +91,7 @@ pub struct VirtualWorld<'a, C: Costs> {
     begun: Vec<(usize, Nanos)>,
     n_waiting: usize,
     sharing: Option<Box<Sharing>>,
+    servers: Option<Box<Servers>>,
     disturbed: Option<Box<Disturbed<'a>>>,
 }
 
@@ -115,6 +119,7 @@ impl<'a, C: Costs> VirtualWorld<'a, C> {
             begun: vec![(0, Nanos::ZERO); schedule.schedule().collectives.len()],
             n_waiting: 0,
             sharing,
+            servers: Servers::of(schedule).map(Box::new),
             disturbed: None,
         }
     }
@@ -157,21 +162,41 @@ impl<'a, C: Costs> VirtualWorld<'a, C> {
         self.end_at(action.id, start + cost);
     }
 
-    fn send(&mut self, id: TransferId, start: Nanos) {
-        let ends = &self.schedule.schedule().transfers[id.idx()];
-        let (from, to) = (ends.from, ends.to);
+    /// Where a message goes from and to, and its size.
+    fn message(&self, what: Moved) -> (DeviceId, DeviceId, Bytes) {
+        let of_exchange = |exchange| self.costs.bytes(DeviceId(0), Value::Pulled { exchange });
+        match what {
+            Moved::Transfer(id) => {
+                let ends = &self.schedule.schedule().transfers[id.idx()];
+                (ends.from, ends.to, self.costs.bytes(ends.from, ends.value))
+            }
+            Moved::Push(id) => {
+                let [(from, to), _] = exchange_ends(self.schedule, id);
+                (from, to, of_exchange(id))
+            }
+            Moved::Pull(id) => {
+                let [_, (from, to)] = exchange_ends(self.schedule, id);
+                (from, to, of_exchange(id))
+            }
+        }
+    }
+
+    fn send(&mut self, what: Moved, start: Nanos) {
+        let (from, to, bytes) = self.message(what);
+        if from == to {
+            return self.sent(what, start, Nanos::ZERO);
+        }
         let link = self.costs.link(from, to);
-        let bytes = self.costs.bytes(from, ends.value);
         if let Some(sharing) = &mut self.sharing
             && bytes > Bytes::ZERO
         {
             let legs = self.costs.legs(from, to);
             if !legs.is_empty() {
                 if start > self.now {
-                    sharing.later.push(Reverse((start, id)));
+                    sharing.later.push(Reverse((start, what)));
                 } else {
                     let limit = link.bandwidth;
-                    let message = Message { transfer: id, ends: (from, to), legs, limit, bytes };
+                    let message = Message { what, ends: (from, to), legs, limit, bytes };
                     let trouble = self.disturbed.as_ref().map(|disturbed| disturbed.trouble);
                     let is_stopped = trouble.is_some_and(|t| t.is_stopped((from, to), start));
                     sharing.flows.start(message, is_stopped, start);
@@ -180,19 +205,41 @@ impl<'a, C: Costs> VirtualWorld<'a, C> {
             }
         }
         let busy = link.busy(bytes);
+        // Without servers, all that a pair's own link carries is on one lane.
+        let start = match &mut self.servers {
+            Some(servers) => servers.take_link((from, to), start, busy),
+            None => start,
+        };
         let end = match &self.disturbed {
             None => Some(start + busy),
             Some(disturbed) => disturbed.trouble.sent((from, to), start, busy),
         };
         if let Some(end) = end {
-            self.sent(id, end, link.latency);
+            self.sent(what, end, link.latency);
         }
     }
 
-    /// The last byte of a transfer leaves at `end`.
-    fn sent(&mut self, id: TransferId, end: Nanos, latency: Nanos) {
-        let (sender, receiver) = self.schedule.ends(id);
+    /// The last byte of a message leaves at `end`.
+    fn sent(&mut self, what: Moved, end: Nanos, latency: Nanos) {
         let arrival = end + latency;
+        match what {
+            Moved::Transfer(id) => self.handed_over(id, end, arrival),
+            Moved::Push(id) => {
+                self.end_at(self.schedule.exchanged(id).0, end);
+                let servers = self.servers.as_mut().expect("who pushes has a server");
+                for (pull, at) in servers.pushed(self.schedule, id, arrival) {
+                    self.send(Moved::Pull(pull), at);
+                }
+            }
+            Moved::Pull(id) => {
+                self.n_waiting -= 1;
+                self.end_at(self.schedule.exchanged(id).1, arrival);
+            }
+        }
+    }
+
+    fn handed_over(&mut self, id: TransferId, end: Nanos, arrival: Nanos) {
+        let (sender, receiver) = self.schedule.ends(id);
         if let Transit::ReceiverWaits = self.transits[id.idx()] {
             self.n_waiting -= 1;
             // The receiving device may not have been free when the message came.
@@ -200,6 +247,23 @@ impl<'a, C: Costs> VirtualWorld<'a, C> {
         }
         self.transits[id.idx()] = Transit::ArrivesAt(arrival);
         self.end_at(sender, end);
+    }
+
+    /// Asks a server.
+    fn pull(&mut self, id: ExchangeId, start: Nanos) {
+        self.n_waiting += 1;
+        let [(device, server), _] = exchange_ends(self.schedule, id);
+        let servers = self.servers.as_mut().expect("who pulls has a server");
+        let asked = match device == server {
+            true => start,
+            false => {
+                let latency = self.costs.link(device, server).latency;
+                servers.take_link((device, server), start, Nanos::ZERO) + latency
+            }
+        };
+        if let Some(at) = servers.asked(self.schedule, id, asked) {
+            self.send(Moved::Pull(id), at);
+        }
     }
 
     fn receive(&mut self, action: ActionId, transfer: usize, start: Nanos) {
@@ -234,10 +298,10 @@ impl<'a, C: Costs> VirtualWorld<'a, C> {
             self.now = self.now.max(at);
             match next {
                 Next::End => {
-                    let id = sharing.flows.end_next().expect("its end was seen above");
-                    let ends = &self.schedule.schedule().transfers[id.idx()];
-                    let latency = self.costs.link(ends.from, ends.to).latency;
-                    self.sent(id, at, latency);
+                    let what = sharing.flows.end_next().expect("its end was seen above");
+                    let (from, to, _) = self.message(what);
+                    let latency = self.costs.link(from, to).latency;
+                    self.sent(what, at, latency);
                 }
                 Next::Change => {
                     sharing.changes.pop();
@@ -246,8 +310,8 @@ impl<'a, C: Costs> VirtualWorld<'a, C> {
                     }
                 }
                 Next::Start => {
-                    if let Some(Reverse((start, id))) = sharing.later.pop() {
-                        self.send(id, start);
+                    if let Some(Reverse((start, what))) = sharing.later.pop() {
+                        self.send(what, start);
                     }
                 }
             }
@@ -276,12 +340,16 @@ impl<C: Costs> World for VirtualWorld<'_, C> {
             disturbed.progress[action.id.idx()] = Progress::Started;
         }
         match action.op {
-            Op::Compute { .. } | Op::OptimizerStep { .. } => self.compute(action, start),
+            Op::Compute { .. } | Op::Merge(_) | Op::OptimizerStep { .. } => {
+                self.compute(action, start)
+            }
             Op::Offload { .. } | Op::Prefetch { .. } => {
                 let cost = self.costs.to_host(action.device, action.op);
                 self.end_at(action.id, start + cost);
             }
-            Op::Send(id) => self.send(id, start),
+            Op::Send(id) => self.send(Moved::Transfer(id), start),
+            Op::Push(id) => self.send(Moved::Push(id), start),
+            Op::Pull(id) => self.pull(id, start),
             Op::Recv(id) => self.receive(action.id, id.idx(), start),
             Op::Collective(id) => {
                 let schedule = self.schedule;

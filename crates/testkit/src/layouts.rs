@@ -1,6 +1,6 @@
 //! Random layouts: pipelines of unlike depth, unlike cuts and unlike shares, for every kind.
 
-use cavalcade_schedule::{Form, Kind, Layout, Pipeline, Stage, Ticks, Tie, WarmUp};
+use cavalcade_schedule::{Form, Kind, Layout, Pipeline, Servers, Stage, Ticks, Tie, WarmUp, Waves};
 use cavalcade_units::DeviceId;
 use proptest::prelude::*;
 use proptest::sample::subsequence;
@@ -18,6 +18,25 @@ pub fn layouts(pipelines_max: usize) -> impl Strategy<Value = Layout> {
 pub fn cases(pipelines_max: usize) -> impl Strategy<Value = (Kind, Layout)> {
     (kinds(), layouts(pipelines_max), any::<u32>())
         .prop_map(|(kind, layout, choice)| (kind, fitted(kind, layout, choice)))
+}
+
+/// Any layout of pipelines without a flush whose replicas exchange with servers, and how.
+pub fn wave_cases(pipelines_max: usize) -> impl Strategy<Value = (Kind, Layout, Waves)> {
+    let servers = prop_oneof![
+        Just(Servers::Local),
+        (1u32..4).prop_map(|n| Servers::RoundRobin((0..n).map(DeviceId).collect())),
+    ];
+    (layouts(pipelines_max), 1u32..5, 0u32..4, 1u32..5, servers).prop_map(
+        |(mut layout, length, distance, n_waves, servers)| {
+            // A tie would be held twice by a pipeline.
+            layout.ties.clear();
+            layout.n_devices = layout.n_devices.max(4);
+            for pipeline in &mut layout.pipelines {
+                pipeline.microbatches = length * n_waves;
+            }
+            (Kind::HetPipe { wave: Some(length) }, layout, Waves { length, distance, servers })
+        },
+    )
 }
 
 fn kinds() -> impl Strategy<Value = Kind> {

@@ -44,6 +44,8 @@ ids! {
     TransferId,
     /// One collective operation among the members of a group.
     CollectiveId,
+    /// One exchange of a chunk's parameters with their server, at the end of a wave.
+    ExchangeId,
     /// A set of devices that take part in the same collectives.
     GroupId,
     /// One replica of the model: a sequence of stages.

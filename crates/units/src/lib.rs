@@ -18,7 +18,8 @@ pub use bandwidth::Bandwidth;
 pub use bytes::Bytes;
 pub use flops::FlopRate;
 pub use ids::{
-    ChunkId, CollectiveId, DeviceId, GroupId, MicrobatchId, PipelineId, Rank, TransferId,
+    ChunkId, CollectiveId, DeviceId, ExchangeId, GroupId, MicrobatchId, PipelineId, Rank,
+    TransferId,
 };
 pub use nanos::Nanos;
 pub use quantity::ParseQuantityError;

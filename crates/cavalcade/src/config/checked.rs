@@ -2,6 +2,7 @@
 
 use super::file::{ConfigFile, OptimizerWord, Paths, PipelineFile, RecomputeWord};
 use super::network::{self, DataConfig};
+use super::sync::{self, SyncConfig};
 use super::{ConfigError, overrides};
 use cavalcade_cluster::{Cluster, ClusterError, ClusterFile};
 use cavalcade_model::Network;
@@ -36,6 +37,8 @@ pub struct Config {
     pub validation_windows: u32,
     /// What the file says about the plan.
     pub plan: PlanConfig,
+    /// How replicas stay together.
+    pub sync: SyncConfig,
     /// Devices and links.
     pub cluster: Cluster,
     /// How workers are started.
@@ -145,15 +148,16 @@ impl Config {
         }
         let model = network::network(&mut file.model, &fail)?;
         let data = network::data(&mut file.data, &model, &base, &fail)?;
-        let plan = plan(&file, &cluster, &fail)?;
+        let (plan, sync) = plan(&file, &cluster, &fail)?;
         network::can_run(plan.kind, &model, &fail)?;
         Ok(Self {
             path: path.to_owned(),
             profile: file.profile.as_ref().map(|profile| base.join(profile)),
             settings: settings(&file, &fail)?,
             global_batch: file.train.global_batch,
-            microbatch: microbatch(&file, &fail)?,
+            microbatch: microbatch(&file, sync.waves.is_some(), &fail)?,
             validation_windows: file.train.validation_windows,
+            sync,
             launch: launch(&file, &cluster, &fail)?,
             plan,
             data,
@@ -237,10 +241,14 @@ fn plain(message: &str) -> String {
 /// Makes the error of a key.
 type Fail<'a> = dyn Fn(&str, String) -> ConfigError + 'a;
 
-fn microbatch(file: &ConfigFile, fail: &Fail) -> Result<u32, ConfigError> {
+fn microbatch(file: &ConfigFile, has_waves: bool, fail: &Fail) -> Result<u32, ConfigError> {
     let (global, micro) = (file.train.global_batch, file.train.microbatch);
     if micro == 0 {
         return Err(fail("train.microbatch", "0 sequences; at least 1 is needed".to_owned()));
+    }
+    if has_waves {
+        // What a wave holds follows from what is in flight.
+        return Ok(micro);
     }
     if global == 0 {
         return Err(fail("train.global_batch", "0 sequences; at least 1 is needed".to_owned()));
@@ -315,6 +323,7 @@ fn settings(file: &ConfigFile, fail: &Fail) -> Result<Settings, ConfigError> {
             steps: file.train.steps,
         },
         clip_norm,
+        servers: sync::servers(file, fail)?,
     })
 }
 
@@ -322,25 +331,26 @@ fn settings(file: &ConfigFile, fail: &Fail) -> Result<Settings, ConfigError> {
 fn not_for_training(kind: Kind) -> Option<String> {
     let remedy = "use another kind such as 1f1b, or draw this one with `cavalcade schedule`";
     let why = match kind {
-        _ if !kind.has_flush() => {
-            "updates the weights after every micro-batch, and training here \
-                                   makes one optimizer step of all of a step's micro-batches"
-        }
         _ if kind.is_second_order() => {
             "is for objectives that hold gradients by the input, and \
-                                        a language model's loss has none"
+                                        no model's loss here has any"
         }
         _ => return None,
     };
     Some(format!("{why}; {remedy}"))
 }
 
-fn plan(file: &ConfigFile, cluster: &Cluster, fail: &Fail) -> Result<PlanConfig, ConfigError> {
+fn plan(
+    file: &ConfigFile,
+    cluster: &Cluster,
+    fail: &Fail,
+) -> Result<(PlanConfig, SyncConfig), ConfigError> {
     let kind: Kind =
         file.plan.schedule.parse().map_err(|e| fail("plan.schedule", format!("{e}")))?;
     if let Some(problem) = not_for_training(kind) {
         return Err(fail("plan.schedule", format!("`{kind}` {problem}")));
     }
+    let (kind, sync) = sync::sync(file, kind, fail)?;
     let recompute = file.plan.recompute == RecomputeWord::All;
     // 0 is how a file says "do not offload": TOML has no null.
     let offload = Some(file.plan.offload).filter(|&ahead| ahead != 0);
@@ -396,7 +406,7 @@ fn plan(file: &ConfigFile, cluster: &Cluster, fail: &Fail) -> Result<PlanConfig,
         });
     }
     let split_backward = kind.splits_backward() || file.plan.split_backward;
-    Ok(PlanConfig { kind, split_backward, recompute, offload, pipelines })
+    Ok((PlanConfig { kind, split_backward, recompute, offload, pipelines }, sync))
 }
 
 fn layer_range(text: &str) -> Option<Range<u32>> {

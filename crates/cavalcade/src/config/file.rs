@@ -22,6 +22,8 @@ pub(super) struct ConfigFile {
     #[serde(default)]
     pub(super) plan: PlanFile,
     #[serde(default)]
+    pub(super) sync: SyncFile,
+    #[serde(default)]
     pub(super) launch: LaunchFile,
     #[serde(default)]
     pub(super) pipeline: Vec<PipelineFile>,
@@ -200,6 +202,63 @@ impl Default for PlanFile {
 pub(super) enum RecomputeWord {
     None,
     All,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct SyncFile {
+    pub(super) mode: SyncWord,
+    pub(super) distance: u32,
+    pub(super) in_flight: u32,
+    pub(super) servers: String,
+    pub(super) combine: CombineWord,
+    pub(super) optimizer: ServerWord,
+    pub(super) learning_rate: f32,
+    pub(super) beta1: f32,
+    pub(super) beta2: f32,
+    pub(super) epsilon: f32,
+    pub(super) elastic: bool,
+}
+
+impl Default for SyncFile {
+    fn default() -> Self {
+        Self {
+            mode: SyncWord::Flush,
+            distance: 0,
+            in_flight: 0,
+            servers: "local".to_owned(),
+            combine: CombineWord::Sum,
+            optimizer: ServerWord::Add,
+            learning_rate: 1e-3,
+            beta1: 0.9,
+            beta2: 0.99,
+            epsilon: 1e-8,
+            elastic: false,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum SyncWord {
+    Flush,
+    Wsp,
+    Async,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum CombineWord {
+    Sum,
+    Average,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum ServerWord {
+    Add,
+    Momentum,
+    Adam,
 }
 
 /// A replica: its devices in the order of its stages. What is left out is planned.

@@ -13,7 +13,9 @@ mod error;
 mod file;
 mod network;
 mod overrides;
+mod sync;
 
 pub use checked::{Config, LaunchConfig, PipelineConfig, PlanConfig};
 pub use error::ConfigError;
 pub use network::{DataConfig, ImagesConfig, TextConfig, TokenizerKind};
+pub use sync::{SyncConfig, WavesConfig};

@@ -16,7 +16,7 @@ fn range(pass: Pass) -> [Rgb; 2] {
         Pass::DoubleBackward => [[150.0, 52.0, 110.0], [240.0, 190.0, 218.0]],
         Pass::Backward | Pass::BackwardInput => [[196.0, 92.0, 18.0], [253.0, 214.0, 160.0]],
         Pass::BackwardWeight => [[30.0, 112.0, 92.0], [172.0, 220.0, 204.0]],
-        Pass::Update => [[70.0, 78.0, 88.0], [176.0, 184.0, 192.0]],
+        Pass::Update | Pass::Apply => [[70.0, 78.0, 88.0], [176.0, 184.0, 192.0]],
     };
     [Rgb(dark), Rgb(light)]
 }

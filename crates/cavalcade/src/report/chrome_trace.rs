@@ -74,6 +74,8 @@ fn lane_name(lane: Lane, cluster: &Cluster) -> String {
         Lane::ToPeer(peer) => format!("to {}", name(peer)),
         Lane::FromPeer(peer) => format!("from {}", name(peer)),
         Lane::Group(group) => format!("group {group}"),
+        Lane::ToServers(device) => format!("to the servers on {}", name(device)),
+        Lane::FromServers(device) => format!("from the servers on {}", name(device)),
         Lane::ToHost => "to host".to_owned(),
         Lane::FromHost => "from host".to_owned(),
     }
@@ -82,6 +84,9 @@ fn lane_name(lane: Lane, cluster: &Cluster) -> String {
 fn category(op: Op) -> &'static str {
     match op {
         Op::Compute { pass, .. } => pass.word(),
+        Op::Push(_) => "push",
+        Op::Pull(_) => "pull",
+        Op::Merge(_) => "merge",
         Op::Offload { .. } => "offload",
         Op::Prefetch { .. } => "prefetch",
         Op::Send(_) => "send",

@@ -1,4 +1,4 @@
-//! `metrics.jsonl`: a JSON object a step.
+//! `metrics.jsonl`: a JSON object a step, or a wave in a run that exchanges waves.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +19,6 @@ pub struct StepMetrics {
     pub step_ms: f64,
     /// Tokens or images a second in this step.
     pub tokens_per_s: f64,
-    /// Share of the step that devices stood idle.
-    pub bubble: f64,
+    /// Share of the step that devices stood idle; of a wave, known only where a step ends.
+    pub bubble: Option<f64>,
 }

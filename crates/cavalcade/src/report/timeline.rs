@@ -53,7 +53,13 @@ fn mark(op: Op) -> Option<char> {
         Op::Compute { pass, microbatch, .. } => (pass, microbatch),
         Op::Collective(_) => return Some('#'),
         Op::OptimizerStep { .. } => return Some('+'),
-        Op::Send(_) | Op::Recv(_) | Op::Offload { .. } | Op::Prefetch { .. } => return None,
+        Op::Merge(_) => return Some('*'),
+        Op::Send(_)
+        | Op::Recv(_)
+        | Op::Push(_)
+        | Op::Pull(_)
+        | Op::Offload { .. }
+        | Op::Prefetch { .. } => return None,
     };
     let first = match pass {
         Pass::Forward => b'0',
@@ -62,7 +68,7 @@ fn mark(op: Op) -> Option<char> {
         Pass::Adjoint => b'k',
         Pass::DoubleBackward => b'K',
         Pass::Recompute => return Some('~'),
-        Pass::Update => return Some('+'),
+        Pass::Update | Pass::Apply => return Some('+'),
     };
     Some(char::from(first + (microbatch.0 % 10) as u8))
 }

@@ -4,6 +4,7 @@ mod generate;
 mod input;
 mod probe;
 mod progress;
+mod replay;
 mod schedule;
 mod simulate;
 mod train;
@@ -18,6 +19,7 @@ pub(crate) fn run(command: Command) -> Result<u8> {
     match command {
         Command::Train(arguments) => train::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
+        Command::Replay(arguments) => replay::run(&arguments),
         Command::Generate(arguments) => generate::run(&arguments),
         Command::Probe(arguments) => probe::run(&arguments),
         Command::Schedule(arguments) => schedule::run(&arguments),

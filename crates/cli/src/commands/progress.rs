@@ -1,7 +1,7 @@
 //! What is shown while a run goes on: a bar for a person, lines for a log, JSON for a program.
 
 use crate::output;
-use cavalcade::{Follower, StepMetrics};
+use cavalcade::{Follower, Rank, StepMetrics};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::net::SocketAddr;
 
@@ -24,6 +24,12 @@ impl Follower for Quiet {
         announce(address, &self.external_ranks);
     }
     fn step(&mut self, _: &StepMetrics) {}
+}
+
+/// Says that a replica was lost and the others go on.
+fn going_on_without(ranks: &[Rank], why: &str) {
+    let ranks: Vec<String> = ranks.iter().map(|rank| rank.to_string()).collect();
+    output::remark(&format!("{why}; going on without ranks {}", ranks.join(", ")));
 }
 
 /// A progress bar, or plain lines where nobody watches.
@@ -60,13 +66,18 @@ impl Follower for Progress {
         announce(address, &self.external_ranks);
     }
 
+    fn left(&mut self, ranks: &[Rank], why: &str) {
+        going_on_without(ranks, why);
+    }
+
     fn step(&mut self, metrics: &StepMetrics) {
+        let bubble = metrics.bubble.map(|bubble| format!("  bubble {:.0} %", bubble * 100.0));
         let facts = format!(
-            "loss {:.3}  {:.0} {}/s  bubble {:.0} %",
+            "loss {:.3}  {:.0} {}/s{}",
             metrics.loss,
             metrics.tokens_per_s,
             self.unit,
-            metrics.bubble * 100.0
+            bubble.unwrap_or_default()
         );
         if let Some(bar) = &self.bar {
             bar.set_position(metrics.step);
@@ -108,6 +119,9 @@ impl JsonLines {
 impl Follower for JsonLines {
     fn listening(&mut self, address: SocketAddr) {
         announce(address, &self.external_ranks);
+    }
+    fn left(&mut self, ranks: &[Rank], why: &str) {
+        going_on_without(ranks, why);
     }
     fn step(&mut self, metrics: &StepMetrics) {
         if let Ok(line) = serde_json::to_string(metrics) {

@@ -22,7 +22,11 @@ pub(crate) fn run(arguments: &Train) -> Result<u8> {
     if place::from_environment()?.is_some_and(|place| place.rank.0 != 0) {
         return super::worker::run(&arguments.config);
     }
-    let config = input::config(&arguments.config)?;
+    let mut set = arguments.config.clone();
+    if arguments.elastic {
+        set.set.push("sync.elastic=true".to_owned());
+    }
+    let config = input::config(&set)?;
     let out = match &arguments.out {
         Some(out) => out.clone(),
         None => next_folder(&config.path)?,
@@ -83,12 +87,14 @@ fn introduction(prepared: &Prepared) -> String {
     let drawing =
         timeline(&prepared.job.schedule, &prepared.config.cluster, &prediction.trace, COLUMNS);
     format!(
-        "{}: {} parameters\n{}\n\n{}\n\npredicted step {:.1} ms, bubble {:.1} %\n\n{drawing}",
+        "{}: {} parameters\n{}\n\n{}\n\n{}predicted {} {:.1} ms, bubble {:.1} %\n\n{drawing}",
         network_line(&prepared.model),
         prepared.job.model.n_params(),
         data_line(prepared),
         plan_table(prepared),
-        prediction.step_time.as_millis_f64(),
+        waves(prepared),
+        if prepared.job.waves.is_some() { "wave" } else { "step" },
+        prepared.predicted_report_ms(),
         prediction.bubble_fraction * 100.0,
     )
 }
@@ -125,6 +131,19 @@ fn data_line(prepared: &Prepared) -> String {
         }
         _ => unreachable!("data is of the kind that its configuration says"),
     }
+}
+
+/// How replicas exchange waves, if they do.
+fn waves(prepared: &Prepared) -> String {
+    let plan = &prepared.plan;
+    let (Some(waves), Some((_, length))) = (plan.waves(), plan.waves_of_step()) else {
+        return String::new();
+    };
+    format!(
+        "waves of {length} micro-batches a pipeline, pipelines at most {} waves apart, servers {}\n",
+        waves.distance + 1,
+        waves.servers
+    )
 }
 
 /// Which layers on which device.

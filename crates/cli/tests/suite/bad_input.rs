@@ -55,8 +55,8 @@ fn unknown_keys() {
         motley().set("modle.width", 3),
         expect![[r#"
             2: error: c.toml:21: unknown field `modle`, expected one of `seed`, `profile`,
-            `model`, `data`, `train`, `optimizer`, `plan`, `launch`, `pipeline`, `device`,
-            `link`, `links`, `network`"#]],
+            `model`, `data`, `train`, `optimizer`, `plan`, `sync`, `launch`, `pipeline`,
+            `device`, `link`, `links`, `network`"#]],
     );
 }
 

@@ -175,19 +175,11 @@ fn layers_that_no_device_can_hold() {
 #[test]
 fn schedules_that_nothing_can_be_trained_with() {
     check(
-        motley().set("plan.schedule", "hetpipe:2"),
-        expect![[r#"
-        2: error: c.toml: plan.schedule: `hetpipe:2` updates the weights after every
-        micro-batch, and training here makes one optimizer step of all of a step's
-        micro-batches; use another kind such as 1f1b, or draw this one with `cavalcade
-        schedule`"#]],
-    );
-    check(
         motley().set("plan.schedule", "janus"),
         expect![[r#"
-        2: error: c.toml: plan.schedule: `janus` is for objectives that hold gradients
-        by the input, and a language model's loss has none; use another kind such as
-        1f1b, or draw this one with `cavalcade schedule`"#]],
+            2: error: c.toml: plan.schedule: `janus` is for objectives that hold gradients
+            by the input, and no model's loss here has any; use another kind such as 1f1b,
+            or draw this one with `cavalcade schedule`"#]],
     );
 }
 

@@ -16,3 +16,4 @@ mod process;
 mod support;
 mod train;
 mod verify;
+mod waves;

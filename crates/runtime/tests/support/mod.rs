@@ -4,9 +4,11 @@ use cavalcade_cluster::{Cluster, Device};
 use cavalcade_data::{ImageRule, ImageSplit, TokenSet};
 use cavalcade_lower::{OpCosts, lower};
 use cavalcade_model::{ConvConfig, GptConfig, Model, Network};
-use cavalcade_plan::{Pipeline, Plan, Stage};
+use cavalcade_plan::{Pipeline, Plan, Stage, Waves};
 use cavalcade_profile::{ClockMeter, LayerProfile, LinkProfile, Meter, ParamBytes, Profile};
-use cavalcade_runtime::{Job, LearningRate, OptimizerSettings, Samples, Settings, Values};
+use cavalcade_runtime::{
+    Job, LearningRate, OptimizerSettings, Samples, ServerSettings, Settings, Values, WavesOfRun,
+};
 use cavalcade_schedule::{Form, Kind, Options, check};
 use cavalcade_units::{Bandwidth, Bytes, DeviceId, Nanos};
 use std::sync::Arc;
@@ -29,6 +31,9 @@ pub(crate) struct Case {
     pub(crate) options: Options,
     pub(crate) seed: u64,
     pub(crate) steps: u64,
+    /// Replicas that exchange waves; `steps` are waves then.
+    pub(crate) waves: Option<Waves>,
+    pub(crate) servers: ServerSettings,
 }
 
 impl Case {
@@ -48,6 +53,8 @@ impl Case {
             options: Options::default(),
             seed: 7,
             steps: 3,
+            waves: None,
+            servers: ServerSettings::default(),
         }
     }
 
@@ -60,6 +67,10 @@ impl Case {
         let (pipelines, n_devices) = self.pipelines(model.n_layers());
         let plan =
             Plan::new(pipelines, 2, self.kind, model.n_layers(), n_devices).expect("it is legal");
+        let plan = match self.waves {
+            Some(waves) => plan.with_waves(waves).expect("it is legal"),
+            None => plan,
+        };
         let options = Options { clip_gradients: self.clip_norm.is_some(), ..self.options.clone() };
         let (profile, cluster) = (profile(&model), cluster(n_devices));
         let schedule = lower(&plan, &model, &profile, &cluster, &options);
@@ -76,6 +87,7 @@ impl Case {
                     steps: self.steps,
                 },
                 clip_norm: self.clip_norm,
+                servers: self.servers,
             },
             microbatch_size: 2,
             schedule: Arc::new(check(schedule, None).expect("it is legal")),
@@ -83,6 +95,9 @@ impl Case {
             samples,
             model: Arc::new(model),
             network,
+            waves: plan
+                .waves_of_step()
+                .map(|(per_step, _)| WavesOfRun { per_step, total: self.steps }),
         }
     }
 }

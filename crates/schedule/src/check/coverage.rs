@@ -111,6 +111,14 @@ fn counts(schedule: &Schedule) -> Result<(), CheckError> {
             })?;
         }
     }
+    for (idx, exchange) in schedule.exchanges.iter().enumerate() {
+        let id = cavalcade_units::ExchangeId::from_idx(idx);
+        let device = schedule.chunks[exchange.chunk.idx()].device;
+        for (op, word) in [(Op::Push(id), "push"), (Op::Pull(id), "pull"), (Op::Merge(id), "merge")]
+        {
+            once(&mut found, device, op, &|| format!("the {word} of exchange {id}"))?;
+        }
+    }
     let stepping = if schedule.staleness.is_none() { &schedule.chunks[..] } else { &[] };
     for (idx, chunk) in stepping.iter().enumerate() {
         let id = ChunkId::from_idx(idx);
@@ -151,7 +159,7 @@ fn passes(schedule: &Schedule, chunk: ChunkId, is_split: bool) -> impl Iterator<
         Pass::Adjoint | Pass::DoubleBackward => second_order,
         Pass::Backward => !is_split,
         Pass::BackwardInput | Pass::BackwardWeight => is_split,
-        Pass::Update => is_flushless,
+        Pass::Update | Pass::Apply => is_flushless,
     })
 }
 

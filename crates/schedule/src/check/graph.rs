@@ -1,11 +1,14 @@
 //! The dependence graph over all devices, and the proof that it has no cycle.
 //!
-//! A receive waits for its send; a collective finishes on all members once all have started.
-//! Sends are buffered: they wait for nobody.
+//! A receive waits for its send; a collective finishes on all members once all have started; a
+//! pull waits until all holders of its bucket have pushed the waves that it needs. Sends and pushes
+//! are buffered: they wait for nobody.
 
 use super::{ActionId, CheckError, CheckedSchedule};
 use crate::op::Op;
-use crate::tables::Schedule;
+use crate::tables::{BucketId, Schedule};
+use cavalcade_units::ChunkId;
+use std::collections::BTreeMap;
 
 #[derive(Clone, Debug)]
 pub(super) struct Graph {
@@ -14,6 +17,10 @@ pub(super) struct Graph {
     successor: Vec<ActionId>,
     pub(super) ends: Vec<(ActionId, ActionId)>,
     pub(super) members: Vec<Vec<ActionId>>,
+    /// Push and pull of every exchange.
+    pub(super) exchanged: Vec<(ActionId, ActionId)>,
+    /// Pushes, each with a pull that waits for it; ascending.
+    served: Vec<(ActionId, ActionId)>,
 }
 
 impl Graph {
@@ -40,6 +47,7 @@ impl Graph {
         }
         let mut ends = vec![(ActionId(0), ActionId(0)); schedule.transfers.len()];
         let mut members = vec![Vec::new(); schedule.collectives.len()];
+        let mut exchanged = vec![(ActionId(0), ActionId(0)); schedule.exchanges.len()];
         for (program, &first) in schedule.programs.iter().zip(first_action) {
             for (op_idx, op) in program.iter().enumerate() {
                 let action = ActionId(first + op_idx as u32);
@@ -47,14 +55,29 @@ impl Graph {
                     Op::Send(id) => ends[id.idx()].0 = action,
                     Op::Recv(id) => ends[id.idx()].1 = action,
                     Op::Collective(id) => members[id.idx()].push(action),
+                    Op::Push(id) => exchanged[id.idx()].0 = action,
+                    Op::Pull(id) => exchanged[id.idx()].1 = action,
                     Op::Compute { .. }
+                    | Op::Merge(_)
                     | Op::OptimizerStep { .. }
                     | Op::Offload { .. }
                     | Op::Prefetch { .. } => {}
                 }
             }
         }
-        Self { n_predecessors, successor_start, successor, ends, members }
+        let served = served(schedule, &exchanged);
+        Self { n_predecessors, successor_start, successor, ends, members, exchanged, served }
+    }
+
+    /// The pushes that a pull waits for.
+    pub(super) fn pushes_before(&self, pull: ActionId) -> impl Iterator<Item = ActionId> {
+        self.served.iter().filter(move |pair| pair.1 == pull).map(|pair| pair.0)
+    }
+
+    /// The pulls that wait for a push.
+    pub(super) fn pulls_after(&self, push: ActionId) -> impl Iterator<Item = ActionId> {
+        let first = self.served.partition_point(|&(before, _)| before < push);
+        self.served[first..].iter().take_while(move |pair| pair.0 == push).map(|pair| pair.1)
     }
 
     pub(super) fn successors(&self, action: ActionId) -> &[ActionId] {
@@ -73,6 +96,9 @@ impl Graph {
         let mut missing = self.n_predecessors.clone();
         for &(_, recv) in &self.ends {
             missing[recv.idx()] += 1;
+        }
+        for (_, pull) in &self.served {
+            missing[pull.idx()] += 1;
         }
         let mut absent: Vec<usize> = self.members.iter().map(Vec::len).collect();
         let mut ready: Vec<ActionId> =
@@ -100,6 +126,10 @@ impl Graph {
                     finish(action, &mut ready);
                     release(self.ends[id.idx()].1, &mut ready);
                 }
+                Op::Push(_) => {
+                    finish(action, &mut ready);
+                    self.pulls_after(action).for_each(|pull| release(pull, &mut ready));
+                }
                 _ => finish(action, &mut ready),
             }
         }
@@ -125,6 +155,9 @@ impl Graph {
             if let Op::Send(id) = ops[earlier.idx()] {
                 waits_for[self.ends[id.idx()].1.idx()] = Some(earlier);
             }
+            for pull in self.pulls_after(earlier) {
+                waits_for[pull.idx()] = Some(earlier);
+            }
         }
         for members in &self.members {
             let late = members.iter().copied().find(|a| missing[a.idx()] > 0);
@@ -147,4 +180,25 @@ impl Graph {
             at = waits_for[at.idx()].expect("an action that never finishes waits for another one");
         }
     }
+}
+
+/// Which pull waits for which push: for the first of each holder that brings the waves it needs.
+/// `exchanged` is the push and the pull of every exchange.
+fn served(schedule: &Schedule, exchanged: &[(ActionId, ActionId)]) -> Vec<(ActionId, ActionId)> {
+    // By bucket and holder, the last wave of each push.
+    let mut pushes: BTreeMap<(BucketId, ChunkId), Vec<(u32, ActionId)>> = BTreeMap::new();
+    for (entry, &(push, _)) in schedule.exchanges.iter().zip(exchanged) {
+        pushes.entry((entry.bucket, entry.chunk)).or_default().push((entry.wave, push));
+    }
+    let mut served = Vec::new();
+    for (entry, &(_, pull)) in schedule.exchanges.iter().zip(exchanged) {
+        let least = entry.least();
+        let of_bucket = (entry.bucket, ChunkId(0))..=(entry.bucket, ChunkId(u32::MAX));
+        for (_, pushes) in pushes.range(of_bucket).filter(|_| least > 0) {
+            let push = pushes.iter().find(|(wave, _)| wave + 1 >= least);
+            served.extend(push.map(|&(_, push)| (push, pull)));
+        }
+    }
+    served.sort_unstable();
+    served
 }

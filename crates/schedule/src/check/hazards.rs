@@ -8,7 +8,7 @@
 //! write after read      an op that changes a value waits for those that read the old one
 //! ```
 //!
-//! A prefetch also waits for the pass before it: see [`Op::Prefetch`].
+//! A prefetch also waits for the pass before it, and so does a pull: see [`Op::Prefetch`].
 
 use super::error::{CheckError, place};
 use super::{ActionId, LaneIdx};
@@ -80,7 +80,7 @@ impl DeviceHazards {
             // latest is waiting for all before it.
             let mut waits: Vec<Option<ActionId>> = vec![None; lanes.len()];
             waits[lane_idx] = Some(last_on_lane[lane_idx]).filter(|&last| last != action);
-            if let (Op::Prefetch { .. }, Some(compute)) =
+            if let (Op::Prefetch { .. } | Op::Pull(_), Some(compute)) =
                 (op, lanes.iter().position(|&lane| lane == Lane::Compute))
             {
                 waits[compute] = Some(last_on_lane[compute]);

@@ -187,6 +187,9 @@ fn earliest(checked: &CheckedSchedule, order: &[ActionId], own: &[Option<usize>]
                 let recv = checked.ends(id).1;
                 after[recv.idx()] = after[recv.idx()].max(done);
             }
+            for pull in checked.graph.pulls_after(action) {
+                after[pull.idx()] = after[pull.idx()].max(done);
+            }
         }
         start += together;
     }
@@ -218,6 +221,7 @@ fn latest(
             if let Op::Send(id) = checked.op(action) {
                 follow(checked.ends(id).1);
             }
+            checked.graph.pulls_after(action).for_each(&mut follow);
         }
         for &action in group {
             before[action.idx()] = soonest;

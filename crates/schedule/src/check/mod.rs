@@ -2,7 +2,7 @@
 //!
 //! In this order: every id names something and every op is on its chunk's device (`shape`);
 //! every layer of every micro-batch once, every transfer with both ends, every gradient whole
-//! (`coverage`); no weights older than the schedule says (`staleness`); every value made before it
+//! (`coverage`); no weights older than the schedule says (`staleness`, `waves`); every value made before it
 //! is used and used before it is lost (`hazards`); no cycle (`graph`); and, if sizes and capacities
 //! are given, memory bounded whatever the timing (`memory`).
 
@@ -13,6 +13,7 @@ mod hazards;
 mod memory;
 mod shape;
 mod staleness;
+mod waves;
 
 pub use error::CheckError;
 pub use memory::MemoryModel;
@@ -20,7 +21,7 @@ pub use memory::MemoryModel;
 use crate::op::{Lane, Op};
 use crate::tables::Schedule;
 use crate::value::Value;
-use cavalcade_units::{Bytes, CollectiveId, DeviceId, TransferId};
+use cavalcade_units::{Bytes, CollectiveId, DeviceId, ExchangeId, TransferId};
 use graph::Graph;
 use hazards::{DeviceHazards, Instance};
 use std::ops::Range;
@@ -64,6 +65,7 @@ pub fn check(
     shape::check(&schedule)?;
     coverage::check(&schedule)?;
     staleness::check(&schedule)?;
+    waves::check(&schedule)?;
     let index = crate::effects::EffectsIndex::new(&schedule);
     let mut first_action = vec![0u32];
     let mut lanes = Vec::new();
@@ -162,6 +164,16 @@ impl CheckedSchedule {
     /// The actions that together are a collective, one a member of its group.
     pub fn members(&self, id: CollectiveId) -> &[ActionId] {
         &self.graph.members[id.idx()]
+    }
+
+    /// The push and the pull of an exchange.
+    pub fn exchanged(&self, id: ExchangeId) -> (ActionId, ActionId) {
+        self.graph.exchanged[id.idx()]
+    }
+
+    /// The pushes that a pull waits for, one of each holder of its bucket.
+    pub fn pushes_before(&self, pull: ActionId) -> impl Iterator<Item = ActionId> {
+        self.graph.pushes_before(pull)
     }
 
     /// Number of value instances over all devices: see [`Self::instance`].

@@ -61,6 +61,16 @@ fn tables(schedule: &Schedule) -> Result<(), String> {
             ParamUnit::Layers(_) => {}
         }
     }
+    for bucket in &schedule.buckets {
+        bucket.server.map_or(Ok(()), device)?;
+    }
+    for exchange in &schedule.exchanges {
+        chunk(exchange.chunk)?;
+        known(&schedule.buckets, exchange.bucket.idx(), "bucket")?;
+        if schedule.buckets[exchange.bucket.idx()].server.is_none() {
+            return Err(format!("bucket {} is exchanged and has no server", exchange.bucket.0));
+        }
+    }
     for (idx, transfer) in schedule.transfers.iter().enumerate() {
         device(transfer.from)?;
         device(transfer.to)?;
@@ -119,6 +129,10 @@ fn placement(schedule: &Schedule, device: DeviceId, op: Op) -> Result<(), String
             } else {
                 Err(format!("this device is not in the group of collective {id}"))
             }
+        }
+        Op::Push(id) | Op::Pull(id) | Op::Merge(id) => {
+            known(&schedule.exchanges, id.idx(), "exchange")?;
+            own_chunk(schedule.exchanges[id.idx()].chunk)
         }
         Op::OptimizerStep { chunk } => own_chunk(chunk),
         Op::Offload { chunk, microbatch } | Op::Prefetch { chunk, microbatch } => {

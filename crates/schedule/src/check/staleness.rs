@@ -32,7 +32,7 @@ pub(super) fn check(schedule: &Schedule) -> Result<(), CheckError> {
                 let found = found.map_or("no micro-batch".into(), |m| format!("micro-batch {m}"));
                 return Err(CheckError::MixedGradients { place: place(), found });
             }
-            if pass == Pass::Update {
+            if pass == Pass::Apply {
                 updated.insert((chunk, microbatch));
             }
             let due = before[microbatch.idx()].filter(|_| pass == Pass::Forward);

@@ -2,18 +2,20 @@
 //! them in the pipeline at once, each with its own copy of the weights and its own update.
 //!
 //! ```text
-//! hetpipe:3, 3 stages; U is the update of the mini-batch before it
-//! stage 0  F0 F1 F2          B0 U0 F3 B1 U1 F4 ...
-//! stage 1     F0 F1       B0 U0 F2 B1 U1 F3 ...
-//! stage 2        F0 B0 U0 F1 B1 U1 F2 ...
+//! hetpipe:3, 3 stages; U makes the change of a mini-batch, A adds it to the weights
+//! stage 0  F0 F1 F2          B0 U0 A0 F3 B1 U1 A1 F4 ...
+//! stage 1     F0 F1       B0 U0 F2 B1 U1 A0 F3 ...
+//! stage 2        F0 B0 U0 F1 B1 U1 F2 B2 U2 A0 F3 ...
 //! ```
 //!
 //! The first of `k` stages begins with `Nm` forwards, the last one with a single one (there the
 //! forward and the backward of a mini-batch are one task), and those between with
 //! `1 + (Nm - 1)(k - 1 - i)/(k - 1)`, rounded up: for `Nm = k` the warm-up of 1F1B. Stages work
-//! through the mini-batches in order. A mini-batch then sees every update but those of the `Nm - 1`
-//! before it, or fewer: the local staleness `Nm - 1`, which the check holds the schedule to.
-//! `Nm` mini-batches are a wave; a micro-batch of the schedule is a mini-batch here.
+//! through the mini-batches in order. On every stage a mini-batch sees exactly the updates of all
+//! but the `Nm - 1` before it, as if it took its weights where it enters the pipeline: the local
+//! staleness `Nm - 1`, which the check holds the schedule to. A later stage therefore keeps
+//! changes that it has made for a while. `Nm` mini-batches are a wave; a micro-batch of the
+//! schedule is a mini-batch here.
 
 use super::Kind;
 use crate::op::Pass;
@@ -22,12 +24,21 @@ use crate::order::{ComputeOrder, Layout};
 pub(super) fn order(kind: Kind, layout: &Layout) -> ComputeOrder {
     let passes = |stage_idx, n_stages, n_microbatches| {
         let ahead = in_flight(kind, stage_idx, n_stages, n_microbatches);
-        let mut forwards = (0..n_microbatches).map(|m| (Pass::Forward, m));
-        let mut passes: Vec<_> = forwards.by_ref().take(ahead as usize).collect();
+        let wave = wave(kind, n_stages);
+        let mut passes = Vec::new();
+        let forward = |passes: &mut Vec<_>, m: u32| {
+            passes.extend(m.checked_sub(wave).map(|due| (Pass::Apply, due)));
+            passes.push((Pass::Forward, m));
+        };
+        (0..ahead).for_each(|m| forward(&mut passes, m));
         for m in 0..n_microbatches {
             passes.extend([(Pass::Backward, m), (Pass::Update, m)]);
-            passes.extend(forwards.next());
+            if m + ahead < n_microbatches {
+                forward(&mut passes, m + ahead);
+            }
         }
+        let left = n_microbatches.saturating_sub(wave)..n_microbatches;
+        passes.extend(left.map(|m| (Pass::Apply, m)));
         passes
     };
     let mut order = ComputeOrder::by_stage(kind.to_string(), layout, passes);

@@ -9,18 +9,22 @@
 //! | `buckets` | no buckets | parameters fall into parts whose holders are the same |
 //! | `offload` | recomputed chunks | their inputs leave the device and are fetched in time |
 //! | `reduce` | buckets | every part with several holders is summed after its last backward |
+//! | `exchange` | servers are placed | waves end with a push, and begin to end with a merge |
 //! | `optimizer` | gradients are whole | norm if clipping, then one step a chunk |
 //!
-//! A schedule without a flush has its updates among its passes and no end of the step: the last
-//! two leave it as it is.
+//! A schedule without a flush has its updates among its passes and no end of the step: `reduce`
+//! and `optimizer` leave it as it is, and `exchange` leaves all others.
 
 mod buckets;
+pub(crate) mod exchange;
 mod offload;
 mod optimizer;
 mod recompute;
 mod reduce;
 mod split;
 mod transfers;
+
+pub use exchange::{Servers, Synchronize, Waves};
 
 use crate::op::Op;
 use crate::order::ComputeOrder;
@@ -42,6 +46,8 @@ pub struct Options {
     pub offload: Option<u32>,
     /// How many more copies of the whole there are: see [`Schedule::copies`].
     pub copies: u32,
+    /// How replicas without a flush stay together; none if they do not.
+    pub waves: Option<Waves>,
 }
 
 /// Runs all passes over `order`.
@@ -71,10 +77,14 @@ pub fn build(mut order: ComputeOrder, options: &Options) -> Schedule {
     if let Some(ahead) = options.offload {
         offload::insert(&mut schedule, ahead as usize);
     }
-    buckets::form(&mut schedule);
+    let by_layer = |waves: &Waves| matches!(waves.servers, Servers::RoundRobin(_));
+    buckets::form(&mut schedule, options.waves.as_ref().is_some_and(by_layer));
     if schedule.staleness.is_none() {
         reduce::insert(&mut schedule);
         optimizer::insert(&mut schedule, options.clip_gradients);
+    } else if let Some(waves) = &options.waves {
+        exchange::place(&mut schedule, &waves.servers);
+        exchange::insert(&mut schedule, waves);
     }
     schedule
 }

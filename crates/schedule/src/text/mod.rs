@@ -6,6 +6,7 @@
 //! layers 4
 //! tie 0 3                      layers that share a parameter
 //! staleness 3                  no flush: forwards may lack the last 3 updates of their path
+//! wave 4                       every 4 micro-batches a path exchanges with servers
 //! detours 2                    paths may reorder layers and leave out up to 2
 //! second-order                 the objective holds gradients by the input
 //! copies 7                     seven more of all this run alike on devices of their own
@@ -13,18 +14,22 @@
 //! chunk d1 2..4 recompute      runs its forward again before its backward
 //! path 0 1                     chunks, first layer to last
 //! microbatches 0*2             path * how many, in order
-//! bucket 0..2 : 0              layers (or tie0) : chunks that hold them
+//! bucket 0..2 : 0              layers (or tie0) : chunks that hold them; with servers, @d1
 //! transfer A0.1 d0>d1          activation (G gradient, J adjoint, T tangent) of chunk 0,
 //!                              micro-batch 1
 //! group d0 d1
 //! collective sum 2 @0          of bucket 2, by group 0; or: collective norm @0
+//! exchange chunk 0 bucket 0 waves 1..=1 lag 0
+//!                              what is handed over after wave 1, and how many waves the weights
+//!                              may lack before its last micro-batch
 //! device 0: 0F0 S0 0F1 S1 R2 0B0 R3 0B1 C0 C1 0U
 //! ```
 //!
 //! Ops: `2F0` forward, `2B0` backward (chunk before, micro-batch after), `2I0` and `2W0` the input
 //! and weight parts of a split backward, `2X0` recompute, `2J0` adjoint, `2K0` double backward,
-//! `2U0` the update after micro-batch 0 without a flush, `2O0` offload, `2P0` prefetch; `S4` and
-//! `R4` the ends of transfer 4, `C0` a collective, `2U` the optimizer's update of chunk 2. `#`
+//! `2U0` the change that micro-batch 0 makes without a flush, `2A0` its addition, `2O0` offload, `2P0` prefetch; `S4` and
+//! `R4` the ends of transfer 4, `P5`, `Q5` and `M5` push, pull and merge of exchange 5, `C0` a
+//! collective, `2U` the optimizer's update of chunk 2. `#`
 //! begins a comment.
 
 mod parse;
@@ -82,7 +87,7 @@ mod tests {
             "line 25: found `0Q0`, expected an op such as 2F0, 2B0, S4, R4, C0 or 2U"
         ]
         .assert_eq(&broken("0F0", "0Q0"));
-        expect_test::expect!["line 7: found `turtle d2 0..4`, expected one of name, layers, staleness, detours, second-order, copies, tie, chunk, path, microbatches, bucket, transfer, group, collective, device"]
+        expect_test::expect!["line 7: found `turtle d2 0..4`, expected one of name, layers, staleness, wave, detours, second-order, copies, tie, chunk, path, microbatches, bucket, transfer, group, collective, exchange, device"]
             .assert_eq(&broken("chunk d2", "turtle d2"));
     }
 }

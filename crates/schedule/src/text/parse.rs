@@ -3,10 +3,13 @@
 use super::VERSION;
 use crate::op::{Op, Pass};
 use crate::tables::{
-    Bucket, BucketId, Chunk, Collective, CollectiveKind, ParamUnit, Schedule, Tie, Transfer,
+    Bucket, BucketId, Chunk, Collective, CollectiveKind, Exchange, ParamUnit, Schedule, Tie,
+    Transfer,
 };
 use crate::value::Value;
-use cavalcade_units::{ChunkId, CollectiveId, DeviceId, GroupId, MicrobatchId, TransferId};
+use cavalcade_units::{
+    ChunkId, CollectiveId, DeviceId, ExchangeId, GroupId, MicrobatchId, TransferId,
+};
 use std::ops::Range;
 use std::str::FromStr;
 use thiserror::Error;
@@ -23,8 +26,9 @@ pub struct TextError {
     pub expected: String,
 }
 
-const KEYWORDS: &str = "one of name, layers, staleness, detours, second-order, copies, tie, \
-                        chunk, path, microbatches, bucket, transfer, group, collective, device";
+const KEYWORDS: &str = "one of name, layers, staleness, wave, detours, second-order, copies, \
+                        tie, chunk, path, microbatches, bucket, transfer, group, collective, \
+                        exchange, device";
 /// More micro-batches than any step has; a larger number is a slip of the pen.
 const MICROBATCHES_MAX: usize = 1 << 24;
 /// The same of layers, for each of which the check keeps an entry.
@@ -98,6 +102,10 @@ fn parse_line(schedule: &mut Schedule, line: &str) -> Result<(), Fault> {
         "staleness" => {
             schedule.staleness = Some(rest.parse().map_err(|_| whole("`staleness N`"))?);
         }
+        "wave" => {
+            let length = rest.parse().ok().filter(|&length| length > 0);
+            schedule.wave = Some(length.ok_or_else(|| whole("`wave N`, at least 1"))?);
+        }
         "detours" => schedule.detours = Some(rest.parse().map_err(|_| whole("`detours N`"))?),
         "copies" => schedule.copies = rest.parse().map_err(|_| whole("`copies N`"))?,
         "second-order" if rest.is_empty() => schedule.second_order = true,
@@ -108,11 +116,18 @@ fn parse_line(schedule: &mut Schedule, line: &str) -> Result<(), Fault> {
         "path" => schedule.paths.push(numbers(rest, "")?.into_iter().map(ChunkId).collect()),
         "microbatches" => microbatches(schedule, rest)?,
         "bucket" => {
-            let expected = "`bucket A..B : CHUNK...` or `bucket tieN : CHUNK...`";
+            let expected = "`bucket A..B : CHUNK... [@dN]` or `bucket tieN : CHUNK... [@dN]`";
             let (unit, holders) = rest.split_once(':').ok_or_else(|| whole(expected))?;
             let unit = param_unit(unit.trim()).ok_or_else(|| whole(expected))?;
+            let (holders, server) = match holders.split_once('@') {
+                Some((holders, server)) => match numbers(server, "d")?[..] {
+                    [server] => (holders, Some(DeviceId(server))),
+                    _ => return Err(whole(expected)),
+                },
+                None => (holders, None),
+            };
             let holders = numbers(holders, "")?.into_iter().map(ChunkId).collect();
-            schedule.buckets.push(Bucket { unit, holders });
+            schedule.buckets.push(Bucket { unit, holders, server });
         }
         "transfer" => {
             let expected = "`transfer A0.1 d0>d1`, with A, G, J or T for what moves";
@@ -122,6 +137,10 @@ fn parse_line(schedule: &mut Schedule, line: &str) -> Result<(), Fault> {
         "collective" => {
             let expected = "`collective sum BUCKET @GROUP` or `collective norm @GROUP`";
             schedule.collectives.push(collective(rest).ok_or_else(|| whole(expected))?);
+        }
+        "exchange" => {
+            let expected = "`exchange chunk C bucket B waves A..=B lag N`";
+            schedule.exchanges.push(exchange(rest).ok_or_else(|| whole(expected))?);
         }
         "device" => {
             let next = schedule.programs.len();
@@ -215,6 +234,21 @@ fn collective(text: &str) -> Option<Collective> {
     Some(Collective { kind, group })
 }
 
+fn exchange(text: &str) -> Option<Exchange> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let ["chunk", chunk, "bucket", bucket, "waves", waves, "lag", lag] = words[..] else {
+        return None;
+    };
+    let (since, wave) = waves.split_once("..=")?;
+    Some(Exchange {
+        chunk: ChunkId(chunk.parse().ok()?),
+        bucket: BucketId(bucket.parse().ok()?),
+        wave: wave.parse().ok()?,
+        since: since.parse().ok()?,
+        lag: lag.parse().ok()?,
+    })
+}
+
 fn op(word: &str) -> Result<Op, Fault> {
     parse_op(word).ok_or_else(|| fault(word, "an op such as 2F0, 2B0, S4, R4, C0 or 2U"))
 }
@@ -235,6 +269,9 @@ fn parse_op(word: &str) -> Option<Op> {
         }
         ("S", true) => Some(Op::Send(TransferId(number.parse().ok()?))),
         ("R", true) => Some(Op::Recv(TransferId(number.parse().ok()?))),
+        ("P", true) => Some(Op::Push(ExchangeId(number.parse().ok()?))),
+        ("Q", true) => Some(Op::Pull(ExchangeId(number.parse().ok()?))),
+        ("M", true) => Some(Op::Merge(ExchangeId(number.parse().ok()?))),
         ("C", true) => Some(Op::Collective(CollectiveId(number.parse().ok()?))),
         _ => None,
     }

@@ -2,7 +2,7 @@
 
 use super::VERSION;
 use crate::op::Op;
-use crate::tables::{CollectiveKind, ParamUnit, Schedule};
+use crate::tables::{CollectiveKind, Exchange, ParamUnit, Schedule};
 use crate::value::Value;
 use std::fmt;
 
@@ -15,6 +15,9 @@ impl fmt::Display for Op {
             Self::Send(id) => write!(f, "S{id}"),
             Self::Recv(id) => write!(f, "R{id}"),
             Self::Collective(id) => write!(f, "C{id}"),
+            Self::Push(id) => write!(f, "P{id}"),
+            Self::Pull(id) => write!(f, "Q{id}"),
+            Self::Merge(id) => write!(f, "M{id}"),
             Self::OptimizerStep { chunk } => write!(f, "{chunk}U"),
             Self::Offload { chunk, microbatch } => write!(f, "{chunk}O{microbatch}"),
             Self::Prefetch { chunk, microbatch } => write!(f, "{chunk}P{microbatch}"),
@@ -31,6 +34,9 @@ impl fmt::Display for Schedule {
         writeln!(f, "layers {}", self.n_layers)?;
         if let Some(bound) = self.staleness {
             writeln!(f, "staleness {bound}")?;
+        }
+        if let Some(length) = self.wave {
+            writeln!(f, "wave {length}")?;
         }
         if let Some(most) = self.detours {
             writeln!(f, "detours {most}")?;
@@ -59,8 +65,12 @@ impl fmt::Display for Schedule {
         for bucket in &self.buckets {
             let holders = list(&bucket.holders, "");
             match &bucket.unit {
-                ParamUnit::Layers(l) => writeln!(f, "bucket {}..{} :{holders}", l.start, l.end)?,
-                ParamUnit::Tie(tie) => writeln!(f, "bucket tie{tie} :{holders}")?,
+                ParamUnit::Layers(l) => write!(f, "bucket {}..{} :{holders}", l.start, l.end)?,
+                ParamUnit::Tie(tie) => write!(f, "bucket tie{tie} :{holders}")?,
+            }
+            match bucket.server {
+                Some(server) => writeln!(f, " @d{server}")?,
+                None => writeln!(f)?,
             }
         }
         for transfer in &self.transfers {
@@ -84,6 +94,10 @@ impl fmt::Display for Schedule {
                 CollectiveKind::SumGradients(b) => writeln!(f, "collective sum {} @{group}", b.0)?,
                 CollectiveKind::GradNorm => writeln!(f, "collective norm @{group}")?,
             }
+        }
+        for Exchange { chunk, bucket, wave, since, lag } in &self.exchanges {
+            let bucket = bucket.0;
+            writeln!(f, "exchange chunk {chunk} bucket {bucket} waves {since}..={wave} lag {lag}")?;
         }
         for (device_idx, program) in self.programs.iter().enumerate() {
             writeln!(f, "device {device_idx}:{}", list(program, ""))?;

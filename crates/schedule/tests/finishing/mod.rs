@@ -14,6 +14,7 @@ pub(crate) fn runs_to_the_end(checked: &CheckedSchedule, seed: u64) -> bool {
     let mut missing: Vec<u32> =
         (0..n_actions).map(|a| checked.n_predecessors(ActionId(a))).collect();
     let mut sent = vec![false; checked.schedule().transfers.len()];
+    let mut is_pushed = vec![false; checked.n_actions()];
     let mut arrived = vec![0; checked.schedule().collectives.len()];
     let mut ready: Vec<ActionId> =
         (0..n_actions).map(ActionId).filter(|a| missing[a.idx()] == 0).collect();
@@ -22,6 +23,7 @@ pub(crate) fn runs_to_the_end(checked: &CheckedSchedule, seed: u64) -> bool {
         let startable: Vec<usize> = (0..ready.len())
             .filter(|&i| match checked.op(ready[i]) {
                 Op::Recv(id) => sent[id.idx()],
+                Op::Pull(_) => checked.pushes_before(ready[i]).all(|push| is_pushed[push.idx()]),
                 _ => true,
             })
             .collect();
@@ -37,6 +39,10 @@ pub(crate) fn runs_to_the_end(checked: &CheckedSchedule, seed: u64) -> bool {
             }
             Op::Send(id) => {
                 sent[id.idx()] = true;
+                vec![action]
+            }
+            Op::Push(_) => {
+                is_pushed[action.idx()] = true;
                 vec![action]
             }
             _ => vec![action],

@@ -1,0 +1,117 @@
+//! The plan of a run without a flush: layers by the exact rule, and as many micro-batches in flight
+//! as are fastest and have room.
+
+use crate::config::{Config, WavesConfig};
+use crate::error::Error;
+use crate::prepare::{options, plan_of, refused, stages};
+use cavalcade_lower::{OpCosts, StagePasses, copies_of_waves, lower};
+use cavalcade_model::Model;
+use cavalcade_plan::{Placement, Plan, Waves};
+use cavalcade_profile::Profile;
+use cavalcade_schedule::{Kind, check};
+use cavalcade_sim::{Prediction, ProfiledCosts, predict};
+
+/// Most waves between two drains of the pipelines, after which a report with times is made.
+const WAVES_PER_STEP: u64 = 256;
+/// Waves by which numbers in flight are compared.
+const COMPARED_WAVES: u32 = 12;
+/// More in flight has to be faster by this share to be worth its memory and its staleness.
+const WORTH: f64 = 0.01;
+
+/// What the configuration fixes, completed by the exact rules.
+pub(crate) fn make_plan(
+    config: &Config,
+    waves: &WavesConfig,
+    network: &Model,
+    profile: &Profile,
+) -> Result<Plan, Error> {
+    let made = Making { config, waves, network, profile };
+    let per_step = config.settings.steps.min(WAVES_PER_STEP) as u32;
+    match waves.in_flight {
+        Some(length) => made.plan(length, per_step),
+        None => made.plan(made.fastest()?, per_step),
+    }
+}
+
+struct Making<'a> {
+    config: &'a Config,
+    waves: &'a WavesConfig,
+    network: &'a Model,
+    profile: &'a Profile,
+}
+
+impl Making<'_> {
+    fn plan(&self, length: u32, per_step: u32) -> Result<Plan, Error> {
+        let Self { config, network, profile, .. } = *self;
+        let kind = Kind::HetPipe { wave: Some(length) };
+        let plan = &config.plan;
+        let distance = self.waves.distance;
+        let n_replicas = plan.pipelines.len() as u32;
+        let passes = |idx: usize| {
+            let serves = idx == 0 && self.waves.servers == Placement::Local;
+            let copies = copies_of_waves(length, distance, serves.then_some(n_replicas));
+            let passes = StagePasses::of(kind, plan.split_backward, plan.recompute);
+            StagePasses { copies, ..passes }
+        };
+        let microbatches = length.checked_mul(per_step).ok_or_else(|| Error::Plan {
+            path: config.path.clone(),
+            problem: format!("{length} micro-batches in flight over {per_step} waves are too many"),
+        })?;
+        if let Some(idx) = plan.pipelines.iter().position(|p| p.microbatches.is_some()) {
+            let problem = format!(
+                "pipeline[{idx}].microbatches is set, but replicas that exchange waves take \
+                 sync.in_flight micro-batches a wave each; leave it out"
+            );
+            return Err(Error::Plan { path: config.path.clone(), problem });
+        }
+        let stages = stages(config, network, profile, kind, &|idx| (passes(idx), microbatches))?;
+        let each = vec![microbatches; stages.len()];
+        let plan = plan_of(config, network, kind, &stages, &each)?;
+        plan.with_waves(Waves { distance, servers: self.waves.servers })
+            .map_err(|e| Error::Plan { path: config.path.clone(), problem: e.to_string() })
+    }
+
+    /// How many in flight are fastest: all up to twice the longest pipeline are simulated; of
+    /// those about as fast as the fastest, the fewest.
+    fn fastest(&self) -> Result<u32, Error> {
+        let longest = self.config.plan.pipelines.iter().map(|p| p.devices.len()).max();
+        let most = 2 * longest.unwrap_or(1) as u32;
+        let mut times: Vec<(u32, f64)> = Vec::new();
+        let mut refusal = None;
+        for length in 1..=most {
+            match self.time_of_one(length) {
+                Ok(time) => times.push((length, time)),
+                // More in flight needs more memory.
+                Err(error) => {
+                    refusal = Some(error);
+                    break;
+                }
+            }
+        }
+        let Some(best) = times.iter().map(|&(_, time)| time).min_by(f64::total_cmp) else {
+            return Err(refusal.expect("at least one was tried"));
+        };
+        let is_good = |&&(_, time): &&(u32, f64)| time <= best * (1.0 + WORTH);
+        Ok(times.iter().find(is_good).expect("the best is as fast as itself").0)
+    }
+
+    /// Predicted seconds a micro-batch of each pipeline.
+    fn time_of_one(&self, length: u32) -> Result<f64, Error> {
+        let plan = self.plan(length, COMPARED_WAVES)?;
+        let prediction = predicted(self.config, &plan, self.network, self.profile)?;
+        Ok(prediction.step_time.as_secs_f64() / f64::from(COMPARED_WAVES * length))
+    }
+}
+
+/// What a step of `plan` will be like.
+pub(crate) fn predicted(
+    config: &Config,
+    plan: &Plan,
+    network: &Model,
+    profile: &Profile,
+) -> Result<Prediction, Error> {
+    let schedule = lower(plan, network, profile, &config.cluster, &options(config, plan));
+    let costs = OpCosts::new(&schedule, network, profile, &config.cluster);
+    let schedule = check(schedule, Some(&costs)).map_err(|e| refused(e, &config.cluster))?;
+    predict(&schedule, &ProfiledCosts::new(costs)).map_err(|e| Error::NoPlan(e.to_string()))
+}
