@@ -21,6 +21,7 @@
 //! | a TOML file becomes a checked configuration | `config` |
 //! | text becomes tokens, or images are made | `dataset`, `text` |
 //! | the host is measured | `probe` |
+//! | devices form pipelines by a policy | `allocation` |
 //! | a plan is made, lowered, checked, simulated | `prepare` |
 //! | workers run it, files are written | `train`, `report` |
 //! | it is compared with one process | `verify` |
@@ -30,6 +31,7 @@
 //! | a schedule is looked at by itself | `schedule_study`, `draw` |
 //! | a plan is simulated on devices that are not there | `simulation` |
 
+mod allocation;
 mod config;
 mod dataset;
 mod draw;

@@ -1,6 +1,7 @@
 //! Everything that is known before the first step: data, model, profile, plan, schedule, and
 //! what the simulator says about them.
 
+use crate::allocation::Allocating;
 use crate::config::{Config, PlanConfig};
 use crate::dataset::Dataset;
 use crate::error::Error;
@@ -68,6 +69,7 @@ impl Prepared {
         let network = model.model();
         let named = config.profile.as_ref().unwrap_or(&config.path);
         fits(named, (&model, config.microbatch), &profile)?;
+        let config = Allocating::new(&config, &network, &profile).allocated()?;
         let plan = match &config.sync.waves {
             Some(waves) => waves::make_plan(&config, waves, &network, &profile)?,
             None => make_plan(&config, &network, &profile)?,
@@ -182,7 +184,11 @@ pub(crate) fn fits(
 
 /// What the configuration fixes, completed by the exact rules: layers by dynamic programming over
 /// the slowest stage under memory, shares of micro-batches by the time that each pipeline takes.
-fn make_plan(config: &Config, network: &Model, profile: &Profile) -> Result<Plan, Error> {
+pub(crate) fn make_plan(
+    config: &Config,
+    network: &Model,
+    profile: &Profile,
+) -> Result<Plan, Error> {
     let kind = config.plan.kind;
     let PlanConfig { split_backward, recompute, .. } = config.plan;
     let passes = StagePasses::of(kind, split_backward, recompute);
@@ -284,7 +290,12 @@ fn cut(
 }
 
 /// The time of all passes of one micro-batch over `layers`.
-fn microbatch_time(plan: &PlanConfig, profile: &Profile, layers: Range<u32>, speed: f64) -> Nanos {
+pub(crate) fn microbatch_time(
+    plan: &PlanConfig,
+    profile: &Profile,
+    layers: Range<u32>,
+    speed: f64,
+) -> Nanos {
     let forwards = if plan.recompute { &[Pass::Forward; 2][..] } else { &[Pass::Forward] };
     let backwards = match plan.split_backward || plan.kind.splits_backward() {
         true => &[Pass::BackwardInput, Pass::BackwardWeight][..],

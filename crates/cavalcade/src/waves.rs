@@ -25,12 +25,42 @@ pub(crate) fn make_plan(
     network: &Model,
     profile: &Profile,
 ) -> Result<Plan, Error> {
-    let made = Making { config, waves, network, profile };
     let per_step = config.settings.steps.min(WAVES_PER_STEP) as u32;
+    let length = match waves.in_flight {
+        Some(length) => length,
+        None => fastest(config, waves, network, profile)?.0,
+    };
+    Making { config, waves, network, profile }.plan(length, per_step)
+}
+
+/// How many in flight are fastest, or what is fixed, and the seconds that each pipeline then takes a
+/// micro-batch.
+pub(crate) fn fastest(
+    config: &Config,
+    waves: &WavesConfig,
+    network: &Model,
+    profile: &Profile,
+) -> Result<(u32, f64), Error> {
+    let made = Making { config, waves, network, profile };
     match waves.in_flight {
-        Some(length) => made.plan(length, per_step),
-        None => made.plan(made.fastest()?, per_step),
+        Some(length) => Ok((length, made.time_of_one(length)?)),
+        None => made.fastest(),
     }
+}
+
+/// The kind of schedule with `length` in flight, and how the passes of a stage run, with which the
+/// servers of `served` replicas are if they are with stages.
+pub(crate) fn passes(
+    config: &Config,
+    waves: &WavesConfig,
+    length: u32,
+    served: Option<u32>,
+) -> (Kind, StagePasses) {
+    let kind = Kind::HetPipe { wave: Some(length) };
+    let served = served.filter(|_| waves.servers == Placement::Local);
+    let copies = copies_of_waves(length, waves.distance, served);
+    let passes = StagePasses::of(kind, config.plan.split_backward, config.plan.recompute);
+    (kind, StagePasses { copies, ..passes })
 }
 
 struct Making<'a> {
@@ -43,16 +73,11 @@ struct Making<'a> {
 impl Making<'_> {
     fn plan(&self, length: u32, per_step: u32) -> Result<Plan, Error> {
         let Self { config, network, profile, .. } = *self;
-        let kind = Kind::HetPipe { wave: Some(length) };
         let plan = &config.plan;
         let distance = self.waves.distance;
         let n_replicas = plan.pipelines.len() as u32;
-        let passes = |idx: usize| {
-            let serves = idx == 0 && self.waves.servers == Placement::Local;
-            let copies = copies_of_waves(length, distance, serves.then_some(n_replicas));
-            let passes = StagePasses::of(kind, plan.split_backward, plan.recompute);
-            StagePasses { copies, ..passes }
-        };
+        let of = |idx: usize| passes(config, self.waves, length, (idx == 0).then_some(n_replicas));
+        let kind = of(0).0;
         let microbatches = length.checked_mul(per_step).ok_or_else(|| Error::Plan {
             path: config.path.clone(),
             problem: format!("{length} micro-batches in flight over {per_step} waves are too many"),
@@ -64,7 +89,7 @@ impl Making<'_> {
             );
             return Err(Error::Plan { path: config.path.clone(), problem });
         }
-        let stages = stages(config, network, profile, kind, &|idx| (passes(idx), microbatches))?;
+        let stages = stages(config, network, profile, kind, &|idx| (of(idx).1, microbatches))?;
         let each = vec![microbatches; stages.len()];
         let plan = plan_of(config, network, kind, &stages, &each)?;
         plan.with_waves(Waves { distance, servers: self.waves.servers })
@@ -73,7 +98,7 @@ impl Making<'_> {
 
     /// How many in flight are fastest: all up to twice the longest pipeline are simulated; of
     /// those about as fast as the fastest, the fewest.
-    fn fastest(&self) -> Result<u32, Error> {
+    fn fastest(&self) -> Result<(u32, f64), Error> {
         let longest = self.config.plan.pipelines.iter().map(|p| p.devices.len()).max();
         let most = 2 * longest.unwrap_or(1) as u32;
         let mut times: Vec<(u32, f64)> = Vec::new();
@@ -92,7 +117,7 @@ impl Making<'_> {
             return Err(refusal.expect("at least one was tried"));
         };
         let is_good = |&&(_, time): &&(u32, f64)| time <= best * (1.0 + WORTH);
-        Ok(times.iter().find(is_good).expect("the best is as fast as itself").0)
+        Ok(*times.iter().find(is_good).expect("the best is as fast as itself"))
     }
 
     /// Predicted seconds a micro-batch of each pipeline.

@@ -175,6 +175,13 @@ fn servers_in_turn_over_the_nodes_replay() {
     equals_its_replay(&Case { waves, ..case(&[&[1, 3], &[2]], 2, 4, 0, 4) }).expect("it replays");
 }
 
+#[test]
+fn a_convolutional_network_replays() {
+    let on_images = true;
+    equals_its_replay(&Case { on_images, ..case(&[&[1, 3], &[2]], 3, 3, 1, 7) })
+        .expect("it replays");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
     #[test]

@@ -6,8 +6,9 @@ use super::sync::{self, SyncConfig};
 use super::{ConfigError, overrides};
 use cavalcade_cluster::{Cluster, ClusterError, ClusterFile};
 use cavalcade_model::Network;
+use cavalcade_planner::Policy;
 use cavalcade_runtime::{LearningRate, OptimizerSettings, Settings};
-use cavalcade_schedule::Kind;
+use cavalcade_schedule::{Form, Kind};
 use cavalcade_units::{DeviceId, Nanos};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -58,7 +59,9 @@ pub struct PlanConfig {
     /// Whether those inputs are kept on the host, and how many passes before its use each is
     /// fetched.
     pub offload: Option<u32>,
-    /// The replicas.
+    /// By which rule devices form the replicas; none if `pipelines` says.
+    pub allocation: Option<Policy>,
+    /// The replicas; empty if they follow from `allocation`.
     pub pipelines: Vec<PipelineConfig>,
 }
 
@@ -142,7 +145,7 @@ impl Config {
             network: file.network.clone(),
         };
         let cluster = Cluster::try_from(cluster).map_err(|e| fail(key_of(&e), e.to_string()))?;
-        if file.pipeline.is_empty() {
+        if file.pipeline.is_empty() && file.plan.allocation.is_none() {
             let devices = cluster.devices().iter().map(|device| device.name.clone()).collect();
             file.pipeline.push(PipelineFile { devices, layers: None, microbatches: None });
         }
@@ -361,6 +364,24 @@ fn plan(
         );
         return Err(fail("plan.offload", problem));
     }
+    let allocation = file.plan.allocation.as_ref().map(|word| word.parse::<Policy>());
+    let allocation = allocation.transpose().map_err(|e| fail("plan.allocation", e.to_string()))?;
+    if let Some(policy) = allocation {
+        if !file.pipeline.is_empty() {
+            let problem = format!(
+                "`{policy}` groups devices into pipelines, and the file has [[pipeline]] too; \
+                 remove one of them"
+            );
+            return Err(fail("plan.allocation", problem));
+        }
+        if kind.form() != Form::Apart {
+            let problem = format!(
+                "`{policy}` gives every stage a device of its own, which is not the form of the \
+                 schedule `{kind}`; list its devices under [[pipeline]]"
+            );
+            return Err(fail("plan.allocation", problem));
+        }
+    }
     let names = || {
         let names = cluster.devices().iter().map(|device| device.name.as_str());
         names.collect::<Vec<_>>().join(", ")
@@ -406,7 +427,7 @@ fn plan(
         });
     }
     let split_backward = kind.splits_backward() || file.plan.split_backward;
-    Ok((PlanConfig { kind, split_backward, recompute, offload, pipelines }, sync))
+    Ok((PlanConfig { kind, split_backward, recompute, offload, allocation, pipelines }, sync))
 }
 
 fn layer_range(text: &str) -> Option<Range<u32>> {

@@ -184,6 +184,8 @@ pub(super) struct PlanFile {
     pub(super) split_backward: bool,
     pub(super) recompute: RecomputeWord,
     pub(super) offload: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) allocation: Option<String>,
 }
 
 impl Default for PlanFile {
@@ -193,6 +195,7 @@ impl Default for PlanFile {
             split_backward: false,
             recompute: RecomputeWord::None,
             offload: 0,
+            allocation: None,
         }
     }
 }

@@ -83,7 +83,9 @@ pub(super) fn sync(
     }
     // Only a model that can be tied has it filled in.
     let is_tied = file.model.tied == Some(true);
-    if is_tied && file.pipeline.iter().any(|pipeline| pipeline.devices.len() > 1) {
+    let is_cut = file.plan.allocation.is_some()
+        || file.pipeline.iter().any(|pipeline| pipeline.devices.len() > 1);
+    if is_tied && is_cut {
         let problem = "true, but the two copies of a tied embedding on a pipeline would drift \
                        apart without a flush; set model.tied to false";
         return Err(fail("model.tied", problem.to_owned()));

@@ -95,6 +95,19 @@ fn every_sort_of_plan_equals_one_process() {
 }
 
 #[test]
+fn replicas_that_exchange_waves_are_the_same_as_their_replay() {
+    let waves = square()
+        .set("sync.mode", "wsp")
+        .set("sync.in_flight", 2)
+        .set("train.clip_norm", 0)
+        .set("train.steps", 10);
+    let room = Room::new(&waves);
+    run(room.cavalcade("train c.toml --out r --json")).ok();
+    let replayed = run(room.cavalcade("replay r --json")).ok().last_json();
+    assert_eq!((&replayed["passed"], &replayed["waves"]), (&true.into(), &10.into()));
+}
+
+#[test]
 fn a_profile_is_measured_and_simulated_with() {
     let room = Room::new(&square().set("train.steps", 1));
     let said = run(room.cavalcade("probe c.toml --out p.json")).ok().stdout;

@@ -1,0 +1,173 @@
+//! Which devices form pipelines, where the configuration names a policy: HetPipe's allocations, and
+//! a search among groupings that is scored by the simulator.
+
+use crate::config::{Config, PipelineConfig};
+use crate::error::Error;
+use crate::prepare::{make_plan, microbatch_time};
+use crate::waves::{self, predicted};
+use cavalcade_cluster::Device;
+use cavalcade_lower::{StagePasses, link, stage_bytes};
+use cavalcade_model::Model;
+use cavalcade_planner::{Arrangement, Costs, Policy, allocate, arrange, search};
+use cavalcade_profile::Profile;
+use cavalcade_schedule::{Kind, Shape};
+use cavalcade_units::{DeviceId, Nanos};
+use std::ops::Range;
+
+/// Groupings that the search looks at, at most.
+const GROUPINGS: usize = 150;
+
+/// Allocates the devices of a configuration.
+pub(crate) struct Allocating<'a> {
+    config: &'a Config,
+    network: &'a Model,
+    profile: &'a Profile,
+}
+
+impl<'a> Allocating<'a> {
+    pub(crate) fn new(config: &'a Config, network: &'a Model, profile: &'a Profile) -> Self {
+        Self { config, network, profile }
+    }
+
+    /// The configuration with the pipelines that its policy gives; as it is, if it names none.
+    pub(crate) fn allocated(&self) -> Result<Config, Error> {
+        let Some(policy) = self.config.plan.allocation else { return Ok(self.config.clone()) };
+        let nodes = self.nodes();
+        let power = |device: DeviceId| self.device(device).speed.unwrap_or(1.0);
+        let no_plan = |message: String| Error::NoPlan(format!("plan.allocation: {message}"));
+        let workers = match policy {
+            Policy::Auto => {
+                let score = |workers: &[Vec<DeviceId>]| self.score(workers).ok();
+                let class = |device| self.class(device);
+                let found = search(&nodes, &power, &class, GROUPINGS, &score);
+                found.map_err(|e| no_plan(e.to_string()))?.workers
+            }
+            policy => allocate(policy, &nodes, &power).map_err(|e| Error::Plan {
+                path: self.config.path.clone(),
+                problem: format!("plan.allocation: {e}"),
+            })?,
+        };
+        self.arranged(&workers)
+    }
+
+    /// Seconds a micro-batch with these virtual workers, by the simulator.
+    pub(crate) fn score(&self, workers: &[Vec<DeviceId>]) -> Result<f64, Error> {
+        let config = self.arranged(workers)?;
+        match &config.sync.waves {
+            Some(waves) => {
+                let (_, each) = waves::fastest(&config, waves, self.network, self.profile)?;
+                Ok(each / workers.len() as f64)
+            }
+            None => {
+                let plan = make_plan(&config, self.network, self.profile)?;
+                let prediction = predicted(&config, &plan, self.network, self.profile)?;
+                Ok(prediction.step_time.as_secs_f64() / f64::from(config.n_microbatches()))
+            }
+        }
+    }
+
+    /// The configuration with each virtual worker's devices in their best order.
+    fn arranged(&self, workers: &[Vec<DeviceId>]) -> Result<Config, Error> {
+        let mut config = self.config.clone();
+        config.plan.pipelines = Vec::new();
+        for (idx, devices) in workers.iter().enumerate() {
+            let found = self.arrange(devices, (idx, workers.len()))?;
+            // Layers are cut again for the number in flight that is chosen in the end.
+            let pipeline =
+                PipelineConfig { devices: found.devices, layers: None, microbatches: None };
+            config.plan.pipelines.push(pipeline);
+        }
+        Ok(config)
+    }
+
+    /// The best order of one virtual worker of several, with as many micro-batches in flight as it
+    /// has devices, or the most below that have room.
+    fn arrange(&self, devices: &[DeviceId], place: (usize, usize)) -> Result<Arrangement, Error> {
+        let wanted = self.config.sync.waves.as_ref().and_then(|waves| waves.in_flight);
+        let most = wanted.unwrap_or(devices.len() as u32);
+        let least = wanted.unwrap_or(1);
+        let mut refusal = None;
+        for length in (least..=most).rev() {
+            match self.arrange_with(devices, place, length) {
+                Ok(found) => return Ok(found),
+                Err(error) => refusal = Some(error),
+            }
+        }
+        Err(refusal.expect("at least one number in flight was tried"))
+    }
+
+    fn arrange_with(
+        &self,
+        devices: &[DeviceId],
+        (idx, n_workers): (usize, usize),
+        length: u32,
+    ) -> Result<Arrangement, Error> {
+        let Self { config, network, profile } = *self;
+        let plan = &config.plan;
+        let (kind, passes) = match &config.sync.waves {
+            Some(waves) => {
+                let served = (idx == 0).then_some(n_workers as u32);
+                waves::passes(config, waves, length, served)
+            }
+            None => (plan.kind, StagePasses::of(plan.kind, plan.split_backward, plan.recompute)),
+        };
+        let n_microbatches = match kind {
+            Kind::HetPipe { .. } => length,
+            _ => config.n_microbatches(),
+        };
+        let bytes = |stage: usize, n_stages: usize, layers: Range<u32>| {
+            let n_stages = n_stages as u32;
+            let shape = Shape { n_stages, n_devices: n_stages, n_microbatches };
+            let in_flight = kind.in_flight(stage as u32, shape);
+            stage_bytes(network, profile, layers, in_flight, passes)
+        };
+        let time = |device: DeviceId, layer: u32| {
+            let speed = self.device(device).speed.unwrap_or(1.0);
+            microbatch_time(plan, profile, layer..layer + 1, speed)
+        };
+        let message = |from: DeviceId, to: DeviceId, cut: u32| {
+            let link = link(profile, &config.cluster, from, to);
+            let bytes = profile.output(0..cut);
+            link.latency + link.bandwidth.map_or(Nanos::ZERO, |rate| rate.time_for(bytes))
+        };
+        let capacity = |device: DeviceId| self.device(device).memory;
+        let costs = Costs {
+            n_layers: network.n_layers(),
+            time: &time,
+            bytes: &bytes,
+            capacity: &capacity,
+            message: &message,
+        };
+        arrange(devices, &|device| self.class(device), &costs)
+            .map_err(|e| Error::NoPlan(format!("virtual worker {idx}: {e}")))
+    }
+
+    fn device(&self, device: DeviceId) -> &Device {
+        self.config.cluster.device(device)
+    }
+
+    /// Devices by node, nodes in the order of their first devices.
+    fn nodes(&self) -> Vec<Vec<DeviceId>> {
+        let mut nodes: Vec<(&str, Vec<DeviceId>)> = Vec::new();
+        for idx in 0..self.config.cluster.devices().len() {
+            let device = DeviceId::from_idx(idx);
+            let name = self.device(device).node();
+            match nodes.iter_mut().find(|(other, _)| *other == name) {
+                Some((_, devices)) => devices.push(device),
+                None => nodes.push((name, vec![device])),
+            }
+        }
+        nodes.into_iter().map(|(_, devices)| devices).collect()
+    }
+
+    /// The first device that is as fast and as large, and on the same node.
+    fn class(&self, device: DeviceId) -> u32 {
+        let own = self.device(device);
+        let is_like = |other: &&Device| {
+            (other.speed, other.memory, other.threads, other.node())
+                == (own.speed, own.memory, own.threads, own.node())
+        };
+        let first = self.config.cluster.devices().iter().position(|other| is_like(&other));
+        first.expect("a device is like itself") as u32
+    }
+}
