@@ -1,9 +1,10 @@
 //! Continues a text with a trained model, on one device.
 
 use crate::error::Error;
+use crate::whole::whole_chunk;
 use cavalcade_data::Tokenizer;
-use cavalcade_model::{GptConfig, Model};
-use cavalcade_nn::{Chunk, ChunkInput, ChunkOutput, Targets, gpt_chunk};
+use cavalcade_model::{GptConfig, Network};
+use cavalcade_nn::{Chunk, ChunkInput};
 use cavalcade_runtime::{RunError, Values};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -15,9 +16,9 @@ pub(crate) const WEIGHTS: &str = "model.safetensors";
 pub(crate) const TOKENIZER: &str = "tokenizer.json";
 
 /// The weights in a model's folder, by logical name.
-pub(crate) fn weights(folder: &Path, config: &GptConfig) -> Result<Values, Error> {
-    let network = Model::gpt(config);
-    let params = network.params_of(0..network.n_layers());
+pub(crate) fn weights(folder: &Path, network: &Network) -> Result<Values, Error> {
+    let model = network.model();
+    let params = model.params_of(0..model.n_layers());
     let expected = params.iter().map(|param| (&param.spec.name[..], &param.spec.shape[..]));
     let tensors = cavalcade_checkpoint::read_expected(&folder.join(WEIGHTS), expected)?;
     Ok(tensors.into_iter().map(|(name, tensor)| (name, tensor.into_values())).collect())
@@ -47,15 +48,21 @@ impl Generator {
     /// # Errors
     /// If a file is missing, damaged, or does not fit the others.
     pub fn read(folder: &Path) -> Result<Self, Error> {
-        let config = GptConfig::read(&folder.join(CONFIG))?;
+        let path = folder.join(CONFIG);
+        let Network::Gpt(config) = Network::read(&path)? else {
+            let problem = "the model tells classes of images apart; only a language model, \
+                           trained with model.kind = \"gpt\", continues a text";
+            return Err(Error::Argument(format!("{}: {problem}", path.display())));
+        };
         let tokenizer = Tokenizer::read(&folder.join(TOKENIZER))?;
         if tokenizer.vocab_size() != config.vocab {
             let (path, tokens) = (folder.join(TOKENIZER), tokenizer.vocab_size());
             let problem = format!("{tokens} tokens, but the model has {}", config.vocab);
             return Err(Error::Argument(format!("{}: {problem}", path.display())));
         }
-        let weights = weights(folder, &config)?;
-        Self::new(config, tokenizer, &weights)
+        let network = Network::Gpt(config.clone());
+        let chunk = whole_chunk(&network, &weights(folder, &network)?)?;
+        Ok(Self::of_chunk(config, tokenizer, chunk))
     }
 
     /// A model from its parts; `weights` by logical name.
@@ -63,17 +70,13 @@ impl Generator {
     /// # Errors
     /// If a parameter is missing or has another size.
     pub fn new(config: GptConfig, tokenizer: Tokenizer, weights: &Values) -> Result<Self, Error> {
-        let n_layers = Model::gpt(&config).n_layers();
-        let mut chunk = gpt_chunk(&config, 0..n_layers, 0);
-        let mut flat = Vec::with_capacity(chunk.weights().len());
-        for param in chunk.params() {
-            let values = weights.get(&param.name).ok_or_else(|| {
-                Error::Argument(format!("the weights lack the parameter {}", param.name))
-            })?;
-            flat.extend_from_slice(values);
-        }
-        chunk.set_weights(&flat).map_err(RunError::from)?;
-        Ok(Self { config, chunk, tokenizer })
+        let chunk = whole_chunk(&Network::Gpt(config.clone()), weights)?;
+        Ok(Self::of_chunk(config, tokenizer, chunk))
+    }
+
+    /// A model whose layers are all in `chunk`.
+    pub(crate) fn of_chunk(config: GptConfig, tokenizer: Tokenizer, chunk: Box<dyn Chunk>) -> Self {
+        Self { config, chunk, tokenizer }
     }
 
     /// `prompt` and `n_tokens` more.
@@ -104,26 +107,6 @@ impl Generator {
             tokens.push(choose(last, sampling, &mut random));
         }
         Ok(self.tokenizer.decode(&tokens))
-    }
-
-    /// Mean loss over `batches` of (tokens, targets), nats a token.
-    pub(crate) fn loss(&self, batches: &[cavalcade_data::Batch]) -> Result<f64, Error> {
-        let mut sum = 0.0;
-        let mut n_sequences = 0;
-        for batch in batches {
-            let input = ChunkInput::Tokens {
-                ids: batch.tokens.clone(),
-                batch: batch.batch,
-                sequence: batch.sequence,
-            };
-            let targets = Some(Targets { ids: batch.targets.clone() });
-            let output = self.chunk.evaluate(input, targets);
-            if let ChunkOutput::Loss(loss) = output.map_err(RunError::from)? {
-                sum += loss * batch.batch as f64;
-                n_sequences += batch.batch;
-            }
-        }
-        Ok(sum / n_sequences.max(1) as f64)
     }
 }
 

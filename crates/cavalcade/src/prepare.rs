@@ -1,14 +1,14 @@
-//! Everything that is known before the first step: text, model, profile, plan, schedule, and
+//! Everything that is known before the first step: data, model, profile, plan, schedule, and
 //! what the simulator says about them.
 
 use crate::allocation::Allocating;
 use crate::config::{Config, PlanConfig};
+use crate::dataset::Dataset;
 use crate::error::Error;
-use crate::text::Text;
 use crate::waves;
 use cavalcade_cluster::Cluster;
 use cavalcade_lower::{OpCosts, StagePasses, lower, stage_bytes};
-use cavalcade_model::{GptConfig, Model};
+use cavalcade_model::{Model, Network};
 use cavalcade_plan::{Pipeline, Plan, Stage};
 use cavalcade_planner::{PartitionError, Shares, partition, shares};
 use cavalcade_profile::{Pass, Profile};
@@ -26,9 +26,9 @@ pub struct Prepared {
     /// What was asked for.
     pub config: Config,
     /// The model, its vocabulary known.
-    pub model: GptConfig,
-    /// The text.
-    pub text: Text,
+    pub model: Network,
+    /// What it learns from.
+    pub data: Dataset,
     /// Measured times.
     pub profile: Profile,
     /// What goes where.
@@ -39,20 +39,22 @@ pub struct Prepared {
     pub prediction: Prediction,
 }
 
-/// The model of `config` over the tokens of `text`.
-pub(crate) fn model(config: &Config, text: &Text) -> Result<GptConfig, Error> {
+/// The model of `config`; of a GPT, over the tokens of the text.
+pub(crate) fn model(config: &Config, data: &Dataset) -> Result<Network, Error> {
     let mut model = config.model.clone();
-    model.vocab = text.tokenizer().vocab_size();
+    if let (Network::Gpt(gpt), Dataset::Text(text)) = (&mut model, data) {
+        gpt.vocab = text.tokenizer().vocab_size();
+    }
     model.check()?;
     Ok(model)
 }
 
 /// What a rank of this run introduces itself with.
-pub(crate) fn hello(config: &Config, text: &Text) -> Hello {
+pub(crate) fn hello(config: &Config, data: &Dataset) -> Hello {
     Hello {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         config_hash: config.hash(),
-        corpus_hash: text.hash().to_owned(),
+        corpus_hash: data.hash().to_owned(),
         config: config.agreed(),
     }
 }
@@ -62,9 +64,9 @@ impl Prepared {
     ///
     /// # Errors
     /// If what the configuration fixes does not fit together, or nothing fits into memory.
-    pub fn new(config: Config, text: Text, profile: Profile) -> Result<Self, Error> {
-        let model = model(&config, &text)?;
-        let network = Model::gpt(&model);
+    pub fn new(config: Config, data: Dataset, profile: Profile) -> Result<Self, Error> {
+        let model = model(&config, &data)?;
+        let network = model.model();
         let named = config.profile.as_ref().unwrap_or(&config.path);
         fits(named, (&model, config.microbatch), &profile)?;
         let config = Allocating::new(&config, &network, &profile).allocated()?;
@@ -72,23 +74,23 @@ impl Prepared {
             Some(waves) => waves::make_plan(&config, waves, &network, &profile)?,
             None => make_plan(&config, &network, &profile)?,
         };
-        Self::planned(config, text, profile, plan)
+        Self::planned(config, data, profile, plan)
     }
 
     /// Lowers, checks and simulates a plan that is there.
     pub(crate) fn planned(
         config: Config,
-        text: Text,
+        data: Dataset,
         profile: Profile,
         plan: Plan,
     ) -> Result<Self, Error> {
-        let model = model(&config, &text)?;
-        let job = job(&config, &model, &text, &plan, &profile)
+        let model = model(&config, &data)?;
+        let job = job(&config, &model, &data, &plan, &profile)
             .map_err(|e| refused(e, &config.cluster))?;
         let costs = ProfiledCosts::new((*job.costs).clone());
         let prediction =
             predict(&job.schedule, &costs).map_err(|stalled| Error::NoPlan(stalled.to_string()))?;
-        Ok(Self { config, model, text, profile, plan, job, prediction })
+        Ok(Self { config, model, data, profile, plan, job, prediction })
     }
 
     /// What the simulator says of a step, or of a wave where a step has several: milliseconds.
@@ -120,25 +122,25 @@ pub(crate) fn refused(error: CheckError, cluster: &Cluster) -> Error {
 /// The job of `plan`: the same on every rank that is given the same texts.
 pub(crate) fn job(
     config: &Config,
-    model: &GptConfig,
-    text: &Text,
+    model: &Network,
+    data: &Dataset,
     plan: &Plan,
     profile: &Profile,
 ) -> Result<Job, CheckError> {
     let settings = config.settings.clone();
-    let network = Model::gpt(model);
+    let network = model.model();
     let options = options(config, plan);
     let schedule = lower(plan, &network, profile, &config.cluster, &options);
     let costs = OpCosts::new(&schedule, &network, profile, &config.cluster);
     let schedule = check(schedule, Some(&costs))?;
     Ok(Job {
-        config: model.clone(),
+        network: model.clone(),
         model: Arc::new(network),
         settings,
         microbatch_size: plan.microbatch_size(),
         schedule: Arc::new(schedule),
         costs: Arc::new(costs),
-        tokens: text.train(),
+        samples: data.samples(),
         waves: plan
             .waves_of_step()
             .map(|(per_step, _)| WavesOfRun { per_step, total: config.settings.steps }),
@@ -163,10 +165,11 @@ pub(crate) fn options(config: &Config, plan: &Plan) -> Options {
 /// Whether the profile in `path` is one of this model at this micro-batch size.
 pub(crate) fn fits(
     path: &Path,
-    (model, microbatch): (&GptConfig, u32),
+    (model, microbatch): (&Network, u32),
     profile: &Profile,
 ) -> Result<(), Error> {
-    let expected = (model.fingerprint(), microbatch, model.context as u32, model.layers + 2);
+    let sequence = model.predictions() as u32;
+    let expected = (model.fingerprint(), microbatch, sequence, model.n_layers() as usize);
     let found =
         (profile.model.clone(), profile.microbatch_size, profile.sequence, profile.layers.len());
     if found == expected {
@@ -252,9 +255,11 @@ fn cut(
     let n_layers = network.n_layers();
     if devices.len() > n_layers as usize {
         let problem = format!(
-            "pipeline[{idx}] has {} devices for {n_layers} layers (embedding, blocks, head); each \
-             needs at least one layer",
-            devices.len()
+            "pipeline[{idx}] has {} devices for {n_layers} layers ({} .. {}); each needs at least \
+             one layer",
+            devices.len(),
+            network.layers[0].name,
+            network.layers[n_layers as usize - 1].name,
         );
         return Err(Error::Plan { path: config.path.clone(), problem });
     }

@@ -1,9 +1,9 @@
 //! Measures this machine for a model: layers, optimizer, the way between two processes.
 
 use crate::config::Config;
+use crate::dataset::Dataset;
 use crate::error::Error;
 use crate::prepare;
-use crate::text::Text;
 use cavalcade_nn::profile_layers;
 use cavalcade_profile::{LinkProfile, Meter, ParamBytes, Profile};
 use cavalcade_runtime::{OptimizerSettings, RunError};
@@ -33,22 +33,22 @@ const N_HANDOVERS: u32 = 2000;
 /// If the model refuses the micro-batch or loopback connections are impossible.
 pub fn probe(
     config: &Config,
-    text: &Text,
+    data: &Dataset,
     meter: &dyn Meter,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Profile, Error> {
-    let model = prepare::model(config, text)?;
+    let model = prepare::model(config, data)?;
     let base = meter.live_bytes();
     progress("layers");
-    let measured = profile_layers(&model, config.microbatch as usize, model.context, meter)
-        .map_err(RunError::from)?;
+    let measured =
+        profile_layers(&model, config.microbatch as usize, meter).map_err(RunError::from)?;
     progress("links");
     let loopback = loopback(meter).map_err(RunError::from)?;
     progress("overheads");
     Ok(Profile {
         model: model.fingerprint(),
         microbatch_size: config.microbatch,
-        sequence: model.context as u32,
+        sequence: model.predictions() as u32,
         layers: measured.layers,
         optimizer_per_million: measured.optimizer_per_million,
         param_bytes: param_bytes(config),

@@ -2,12 +2,12 @@
 //! the weights that the run has left.
 
 use crate::config::Config;
+use crate::dataset::Dataset;
 use crate::error::Error;
 use crate::generate;
 use crate::prepare::{self, Prepared};
 use crate::report::StepMetrics;
 use crate::run_folder::VERSIONS;
-use crate::text::Text;
 use crate::verify::difference;
 use cavalcade_plan::Plan;
 use cavalcade_profile::Profile;
@@ -53,16 +53,16 @@ impl Replay {
                 folder.display()
             )));
         }
-        let text = Text::read(&config.data, config.model.context)?;
+        let data = Dataset::read(&config)?;
         let profile = Profile::read(&folder.join("profile.json"))?;
-        let model = prepare::model(&config, &text)?;
-        let n_layers = model.layers as u32 + 2;
+        let model = prepare::model(&config, &data)?;
+        let n_layers = model.n_layers();
         let path = folder.join("plan.toml");
         let in_plan = |problem: String| Error::Plan { path: path.clone(), problem };
         let written = std::fs::read_to_string(&path).map_err(|e| in_plan(e.to_string()))?;
         let plan = Plan::from_toml(&written, &prepare::cluster_names(&config), n_layers)
             .map_err(|e| in_plan(e.to_string()))?;
-        let prepared = Prepared::planned(config, text, profile, plan)?;
+        let prepared = Prepared::planned(config, data, profile, plan)?;
         let job = &prepared.job;
         let versions: Vec<VersionEvent> = lines(&folder.join(VERSIONS))?;
         let metrics: Vec<StepMetrics> = lines(&folder.join("metrics.jsonl"))?;

@@ -1,6 +1,7 @@
 //! The folder that a run leaves behind. Every file but the growing `metrics.jsonl` is written to
 //! a temporary name and renamed, so that none is ever half there.
 
+use crate::dataset::Dataset;
 use crate::error::Error;
 use crate::generate;
 use crate::prepare::Prepared;
@@ -113,14 +114,16 @@ impl RunFolder {
         })
     }
 
-    /// Writes `model/`: description, weights, tokenizer.
+    /// Writes `model/`: description, weights and, of a model of text, its tokenizer.
     pub(crate) fn write_model(&self, prepared: &Prepared, weights: Values) -> Result<(), Error> {
         let folder = self.path.join("model");
         std::fs::create_dir_all(&folder)
             .map_err(|e| Error::Unwritable { path: folder.clone(), reason: e.to_string() })?;
         write(&folder.join(generate::CONFIG), prepared.model.to_json().as_bytes())?;
-        let tokenizer = prepared.text.tokenizer().to_json();
-        write(&folder.join(generate::TOKENIZER), tokenizer.as_bytes())?;
+        if let Dataset::Text(text) = &prepared.data {
+            let tokenizer = text.tokenizer().to_json();
+            write(&folder.join(generate::TOKENIZER), tokenizer.as_bytes())?;
+        }
         let tensors = tensors(&prepared.job.model, weights);
         let metadata = Metadata::from([("format".to_owned(), "pt".to_owned())]);
         Ok(cavalcade_checkpoint::write(&folder.join(generate::WEIGHTS), &tensors, &metadata)?)

@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::prepare::{fits, refused};
 use cavalcade_cluster::{Cluster, Device};
 use cavalcade_lower::{Folded, OpCosts, lower, nominal};
-use cavalcade_model::{GptConfig, Model};
+use cavalcade_model::Network;
 use cavalcade_plan::Plan;
 use cavalcade_profile::{ParamBytes, Profile};
 use cavalcade_schedule::{CheckedSchedule, Options, Reduction, check};
@@ -53,7 +53,7 @@ pub struct Simulation {
     /// The whole plan.
     pub plan: Plan,
     /// The model.
-    pub model: GptConfig,
+    pub model: Network,
     /// The cluster.
     pub cluster: Cluster,
     /// What was simulated: one replica, if all of them do the same.
@@ -77,8 +77,8 @@ impl Simulation {
     ) -> Result<Self, Error> {
         let SimulationFiles { plan: path, .. } = files;
         let cluster = Cluster::read(&files.cluster)?;
-        let model = GptConfig::read(&files.model)?;
-        let network = Model::gpt(&model);
+        let model = Network::read(&files.model)?;
+        let network = model.model();
         let in_plan = |problem: String| Error::Plan { path: path.clone(), problem };
         let text = std::fs::read_to_string(path).map_err(|error| in_plan(error.to_string()))?;
         let names: Vec<&str> = cluster.devices().iter().map(|d| d.name.as_str()).collect();
@@ -137,21 +137,21 @@ impl Simulation {
         devices.filter(|&device| !self.schedule.actions_of(device).is_empty())
     }
 
-    /// Tokens a second.
+    /// Tokens a second, or what else the model counts its predictions in.
     pub fn tokens_per_second(&self) -> f64 {
-        let tokens = self.plan.global_batch() as f64 * self.model.context as f64;
+        let tokens = self.plan.global_batch() as f64 * self.model.predictions() as f64;
         tokens / self.prediction.step_time.as_secs_f64()
     }
 
-    /// Model FLOPs utilization: three forwards' worth of products for each token, over what all
-    /// devices with work could do in that time. None if one of them has no `flops`.
+    /// Model FLOPs utilization: three forwards' worth of products for each token or image, over
+    /// what all devices with work could do in that time. None if one of them has no `flops`.
     pub fn utilization(&self) -> Option<f64> {
         let rates = self.working().map(|device| {
             let n_alike = self.alike[device.idx()].len() as f64;
             Some(self.cluster.device(device).flops?.flops_per_second() * n_alike)
         });
         let available: f64 = rates.sum::<Option<f64>>()?;
-        let work: u64 = Model::gpt(&self.model).layers.iter().map(|layer| layer.work).sum();
+        let work: u64 = self.model.model().layers.iter().map(|layer| layer.work).sum();
         Some(3.0 * work as f64 * self.tokens_per_second() / available)
     }
 
@@ -284,7 +284,7 @@ fn in_words(verdict: &Verdict, cluster: &Cluster) -> String {
     text
 }
 
-fn measured(path: &Path, plan: &Plan, model: &GptConfig) -> Result<Profile, Error> {
+fn measured(path: &Path, plan: &Plan, model: &Network) -> Result<Profile, Error> {
     let profile = Profile::read(path)?;
     fits(path, (model, plan.microbatch_size()), &profile)?;
     Ok(profile)
@@ -295,9 +295,14 @@ fn measured(path: &Path, plan: &Plan, model: &GptConfig) -> Result<Profile, Erro
 fn counted(
     path: &Path,
     plan: &Plan,
-    model: &GptConfig,
+    model: &Network,
     cluster: Cluster,
 ) -> Result<(Profile, Cluster), Error> {
+    let Network::Gpt(model) = model else {
+        let problem = "only a GPT's times can be counted; measure a profile of this network with \
+                       `cavalcade probe` and name it with --profile";
+        return Err(Error::Argument(problem.to_owned()));
+    };
     let rate = |device: &Device| Some(device.flops?.flops_per_second() * device.efficiency);
     let rates: Vec<Option<f64>> = cluster.devices().iter().map(rate).collect();
     let used = plan.pipelines().iter().flat_map(|pipeline| pipeline.stages());

@@ -1,6 +1,6 @@
 //! From files of text to tokens, split into training and validation.
 
-use crate::config::{DataConfig, TokenizerKind};
+use crate::config::{TextConfig, TokenizerKind};
 use crate::error::Error;
 use cavalcade_data::{Batch, Corpus, Split, SplitRule, TokenSet, Tokenizer};
 use cavalcade_runtime::fingerprint;
@@ -19,6 +19,7 @@ pub struct Text {
     tokenizer: Tokenizer,
     train: Arc<TokenSet>,
     validation: Arc<TokenSet>,
+    context: usize,
     hash: String,
     n_files: usize,
 }
@@ -28,7 +29,7 @@ impl Text {
     ///
     /// # Errors
     /// If a file is missing, unreadable, empty or not UTF-8, or the text is too short.
-    pub fn read(config: &DataConfig, context: usize) -> Result<Self, Error> {
+    pub fn read(config: &TextConfig, context: usize) -> Result<Self, Error> {
         let corpus = Corpus::read(&config.paths, &config.base)?;
         let tokenizer = match config.tokenizer {
             TokenizerKind::Byte => Tokenizer::bytes(),
@@ -44,6 +45,7 @@ impl Text {
             tokenizer,
             train: Arc::new(train),
             validation: Arc::new(validation),
+            context,
             hash,
             n_files,
         })
@@ -52,6 +54,11 @@ impl Text {
     /// The tokenizer.
     pub fn tokenizer(&self) -> &Tokenizer {
         &self.tokenizer
+    }
+
+    /// Tokens of a window.
+    pub fn context(&self) -> usize {
+        self.context
     }
 
     /// Tokens to train on.
@@ -85,10 +92,10 @@ impl Text {
     }
 
     /// At most `n_windows` windows of held-out text, spread evenly over it.
-    pub(crate) fn validation_windows(&self, context: usize, n_windows: u32) -> Vec<Batch> {
-        let n_all = self.validation.n_windows(context);
+    pub(crate) fn validation_windows(&self, n_windows: u32) -> Vec<Batch> {
+        let n_all = self.validation.n_windows(self.context);
         let n_windows = n_all.min(n_windows.max(1) as usize);
-        let window = |idx: usize| self.validation.windows(context, idx * n_all / n_windows, 1);
+        let window = |idx: usize| self.validation.windows(self.context, idx * n_all / n_windows, 1);
         (0..n_windows).map(window).collect()
     }
 }

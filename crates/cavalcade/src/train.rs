@@ -2,14 +2,15 @@
 //! adds nothing but printing.
 
 use crate::config::Config;
+use crate::dataset::Dataset;
 use crate::error::{Error, Failure};
 use crate::generate::Generator;
 use crate::prepare::{self, Prepared};
 use crate::report::{RankSummary, StepMetrics, Summary, chrome_trace};
 use crate::run_folder::RunFolder;
-use crate::text::Text;
 use crate::verify::{Comparison, Verification};
-use cavalcade_model::Model;
+use crate::whole::{accuracy, mean_loss, whole_chunk};
+use cavalcade_model::Network;
 use cavalcade_plan::Plan;
 use cavalcade_profile::{Meter, Profile};
 use cavalcade_runtime::{
@@ -43,8 +44,8 @@ pub struct Trainer {
 pub struct Trained {
     /// Predicted against measured.
     pub summary: Summary,
-    /// The trained model.
-    pub generator: Generator,
+    /// The trained model, if it is one of text.
+    pub generator: Option<Generator>,
 }
 
 impl Trainer {
@@ -94,26 +95,32 @@ impl Trainer {
         (steps, last, overrun): (Vec<StepMetrics>, Option<StepSummary>, Nanos),
         folder: &RunFolder,
     ) -> Result<Trained, Error> {
-        let generator = Generator::new(
-            self.prepared.model.clone(),
-            self.prepared.text.tokenizer().clone(),
-            &weights,
-        )?;
-        let config = &self.prepared.config;
-        let context = self.prepared.model.context;
-        let held_out = self.prepared.text.validation_windows(context, config.validation_windows);
-        let val_loss = generator.loss(&held_out)?;
-        let measured = Measured { steps: &steps, last: last.as_ref(), overrun, val_loss };
+        let Prepared { model, data, config, .. } = &self.prepared;
+        let chunk = whole_chunk(model, &weights)?;
+        let held_out = data.held_out(config.validation_windows);
+        let val_loss = mean_loss(&*chunk, &held_out)?;
+        let val_accuracy = match model {
+            Network::Gpt(_) => None,
+            Network::Conv(_) => Some(accuracy(&*chunk, &held_out)?),
+        };
+        let (steps, last) = (&steps[..], last.as_ref());
+        let measured = Measured { steps, last, overrun, val_loss, val_accuracy };
         let summary = measured.summary(&self.prepared);
         folder.write_model(&self.prepared, weights)?;
         let trace = chrome_trace(
             &self.prepared.job.schedule,
             &config.cluster,
             &self.prepared.prediction.trace,
-            last.as_ref().map(|step| &step.trace),
+            last.map(|step| &step.trace),
         );
         folder.write_trace(&trace)?;
         folder.write_summary(&summary)?;
+        let generator = match (model, data) {
+            (Network::Gpt(model), Dataset::Text(text)) => {
+                Some(Generator::of_chunk(model.clone(), text.tokenizer().clone(), chunk))
+            }
+            _ => None,
+        };
         Ok(Trained { summary, generator })
     }
 
@@ -158,7 +165,7 @@ impl Trainer {
     ) -> Result<Values, Error> {
         let prepared = &self.prepared;
         prepared.config.can_be_emulated()?;
-        let hello = prepare::hello(&prepared.config, &prepared.text);
+        let hello = prepare::hello(&prepared.config, &prepared.data);
         let meter = Arc::clone(&self.meter);
         Ok(launch(how, &prepared.job, hello, welcome, meter, &self.interrupt, observer)?)
     }
@@ -181,20 +188,20 @@ impl Trainer {
 /// Whatever ends the run on this rank.
 pub fn serve_rank(
     config: &Config,
-    text: &Text,
+    data: &Dataset,
     place: &Place,
     meter: Arc<dyn Meter>,
 ) -> Result<(), Error> {
-    let model = prepare::model(config, text)?;
-    let network = Model::gpt(&model);
-    let hello = prepare::hello(config, text);
+    let model = prepare::model(config, data)?;
+    let network = model.model();
+    let hello = prepare::hello(config, data);
     let cluster = &config.cluster;
     let build = |welcome: &Welcome| {
         let profile = Profile::from_json(&welcome.profile).map_err(|e| e.to_string())?;
         let plan =
             Plan::from_toml(&welcome.plan, &prepare::cluster_names(config), network.n_layers())
                 .map_err(|e| e.to_string())?;
-        prepare::job(config, &model, text, &plan, &profile).map_err(|e| e.to_string())
+        prepare::job(config, &model, data, &plan, &profile).map_err(|e| e.to_string())
     };
     Ok(work(place, hello, cluster, meter, build)?)
 }
@@ -226,7 +233,7 @@ impl<'a> Recorder<'a> {
         let began = self.last_ended.unwrap_or(step.began);
         let step_time = step.ended.saturating_sub(began);
         let job = &self.prepared.job;
-        let per_step = job.reported_batch() * self.prepared.model.context as u64;
+        let per_step = job.reported_batch() * self.prepared.model.predictions() as u64;
         let learning_rate = self.prepared.config.settings.learning_rate;
         StepMetrics {
             step: step.step + 1,
@@ -287,6 +294,7 @@ struct Measured<'a> {
     last: Option<&'a StepSummary>,
     overrun: Nanos,
     val_loss: f64,
+    val_accuracy: Option<f64>,
 }
 
 impl Measured<'_> {
@@ -305,6 +313,7 @@ impl Measured<'_> {
             first_loss: self.steps.first().map_or(f64::NAN, |step| step.loss),
             final_loss: self.steps.last().map_or(f64::NAN, |step| step.loss),
             val_loss: self.val_loss,
+            val_accuracy: self.val_accuracy,
             tokens_per_s: self.steps.last().map_or(0.0, |step| step.tokens as f64) / seconds,
             predicted_step_ms: prepared.predicted_report_ms(),
             measured_step_ms: match prepared.job.waves {

@@ -73,7 +73,7 @@ impl<'a> Comparison<'a> {
         let reference = Reference::new(
             &prepared.model,
             &config.settings,
-            prepared.text.train(),
+            prepared.data.samples(),
             config.global_batch as usize,
         );
         let clip_norm = config.settings.clip_norm;

@@ -71,7 +71,7 @@ fn the_example_is_simulated() {
     assert_eq!((code, &stderr[..]), (Some(0), ""));
     expect![[r#"
         step                   5.35 s
-        tokens a second        6128
+        per second             6128 tokens
         utilization (MFU)      6.7 %
         bubble                 85.9 %
         exposed communication  60.4 %

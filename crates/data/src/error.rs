@@ -109,6 +109,17 @@ pub enum DataError {
         /// Tokens of a window.
         sequence: usize,
     },
+    /// There are too few images for two sets.
+    #[error(
+        "a validation share of {fraction} of {n_images} images leaves a set without an image; use \
+         more images"
+    )]
+    TooFewImages {
+        /// Images of both sets.
+        n_images: usize,
+        /// The share held out.
+        fraction: f64,
+    },
     /// The text is not JSON of this form; names the field, the line and the column.
     #[error("not a tokenizer: {0}; use the file that was written beside the model")]
     Json(#[from] serde_json::Error),

@@ -1,8 +1,10 @@
-//! Text to training samples: corpora, tokenizers, the split and the one global sample order.
+//! Training samples: of text (corpora, tokenizers) or of synthetic images, their split and the one
+//! global sample order.
 //!
 //! ```text
 //! paths --Corpus--> text --Tokenizer--> tokens --Split--> training   --SampleOrder--> Batch
 //!                                                   `---> validation --in order-----> Batch
+//! ImageRule -------------------------------ImageSplit---> the same of images, as ImageBatch
 //! ```
 //!
 //! The order of samples is a function of a seed and an index, without state: every rank computes
@@ -13,6 +15,7 @@
 mod corpus;
 mod error;
 mod find;
+mod images;
 mod order;
 mod permutation;
 mod split;
@@ -22,6 +25,7 @@ mod tokens;
 
 pub use corpus::Corpus;
 pub use error::DataError;
+pub use images::{ImageBatch, ImageRule, ImageSet, ImageSplit};
 pub use order::SampleOrder;
 pub use split::{Split, SplitRule};
 pub use tokenizer::Tokenizer;

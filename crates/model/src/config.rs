@@ -1,7 +1,7 @@
 //! The sizes of a GPT, checked once.
 
 use crate::ModelError;
-use sha2::{Digest, Sha256};
+use crate::family::hash;
 
 /// The sizes of a decoder-only transformer in GPT-2's form: pre-norm, learned positions,
 /// a feed-forward part of four times the width, GELU by its tanh approximation.
@@ -72,8 +72,7 @@ impl GptConfig {
     /// their sizes. A profile carries it, so that it is not used for another model.
     pub fn fingerprint(&self) -> String {
         let Self { vocab, context, width, heads, layers, tied, bias } = self;
-        let text = format!("gpt2 {vocab} {context} {width} {heads} {layers} {tied} {bias}");
-        Sha256::digest(text.as_bytes())[..8].iter().map(|byte| format!("{byte:02x}")).collect()
+        hash(&format!("gpt2 {vocab} {context} {width} {heads} {layers} {tied} {bias}"))
     }
 }
 

@@ -6,8 +6,6 @@
 
 use crate::{GptConfig, ModelError};
 use serde::{Deserialize, Serialize};
-use std::fs;
-use std::path::Path;
 
 #[derive(Serialize, Deserialize)]
 struct ConfigFile {
@@ -82,26 +80,6 @@ impl GptConfig {
         };
         serde_json::to_string_pretty(&file).expect("a struct of plain fields is always JSON") + "\n"
     }
-
-    /// Reads a `config.json`.
-    ///
-    /// # Errors
-    /// The file cannot be read, or as [`GptConfig::from_json`], with the file's name.
-    pub fn read(path: &Path) -> Result<Self, ModelError> {
-        let text = fs::read_to_string(path)
-            .map_err(|source| ModelError::File { path: path.to_owned(), source })?;
-        Self::from_json(&text)
-            .map_err(|error| ModelError::InFile { path: path.to_owned(), source: Box::new(error) })
-    }
-
-    /// Writes a `config.json`.
-    ///
-    /// # Errors
-    /// The file cannot be written.
-    pub fn write(&self, path: &Path) -> Result<(), ModelError> {
-        fs::write(path, self.to_json())
-            .map_err(|source| ModelError::File { path: path.to_owned(), source })
-    }
 }
 
 fn supported<T: PartialEq + std::fmt::Debug>(
@@ -118,17 +96,6 @@ fn supported<T: PartialEq + std::fmt::Debug>(
 #[cfg(test)]
 mod tests {
     use crate::GptConfig;
-
-    #[test]
-    fn a_config_survives_its_file() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("config.json");
-        for (tied, bias) in [(true, false), (false, true)] {
-            let config = GptConfig::new(65, 16, 32, 4, 2, tied, bias).unwrap();
-            config.write(&path).unwrap();
-            assert_eq!(GptConfig::read(&path).unwrap(), config);
-        }
-    }
 
     #[test]
     fn a_file_of_hugging_face_is_read() {

@@ -25,6 +25,17 @@ pub enum ModelError {
         /// The number of attention heads.
         heads: usize,
     },
+    /// The image cannot be halved as often as there are convolutions.
+    #[error(
+        "an image of {image} x {image} pixels cannot be halved {times} times, once a convolution; \
+         use a multiple of 2^{times}, or fewer convolutions"
+    )]
+    Halvings {
+        /// Height and width of the image.
+        image: usize,
+        /// The number of convolutions.
+        times: usize,
+    },
     /// A `config.json` lacks fields that have no default.
     #[error("the model config lacks {missing}; add it as Hugging Face's GPT-2 config writes it")]
     Missing {
@@ -42,7 +53,7 @@ pub enum ModelError {
         legal: String,
     },
     /// A `config.json` is not JSON, or a field has the wrong type.
-    #[error("the model config is not valid JSON of the GPT-2 form: {0}")]
+    #[error("the model config is not valid JSON of its form: {0}")]
     Json(#[from] serde_json::Error),
     /// A file could not be read or written.
     #[error("cannot access the model config {path}: {source}; check the path and its permissions")]

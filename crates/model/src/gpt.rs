@@ -4,6 +4,7 @@
 //! 2.3, and the tensor names of Hugging Face's `GPT2LMHeadModel` without the `transformer.`
 //! prefix. Ours differs in that biases can be left out.
 
+use crate::layer::spec;
 use crate::{GptConfig, Init, Layer, Model, ParamSpec, Tie};
 
 const STD: f32 = 0.02;
@@ -72,10 +73,6 @@ fn linear(
     if config.bias {
         params.push(spec(&format!("{name}.bias"), &shape[1..], Init::Zeros));
     }
-}
-
-fn spec(name: &str, shape: &[usize], init: Init) -> ParamSpec {
-    ParamSpec { name: name.to_owned(), shape: shape.to_vec(), init }
 }
 
 #[cfg(test)]

@@ -19,7 +19,8 @@ pub enum Init {
 pub struct ParamSpec {
     /// Its logical name, unique in the model: `h.0.attn.c_attn.weight`.
     pub name: String,
-    /// Its shape. Matrices of linear layers are `[in, out]`, embeddings `[rows, width]`.
+    /// Its shape. Of a GPT, matrices of linear layers are `[in, out]`, embeddings `[rows, width]`;
+    /// of a convolutional network, `[out, in]` and `[out, in, height, width]`.
     pub shape: Vec<usize>,
     /// Its initial values.
     pub init: Init,
@@ -32,15 +33,20 @@ impl ParamSpec {
     }
 }
 
+pub(crate) fn spec(name: &str, shape: &[usize], init: Init) -> ParamSpec {
+    ParamSpec { name: name.to_owned(), shape: shape.to_vec(), init }
+}
+
 /// The smallest part of a model that a chunk can hold.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Layer {
-    /// Its name: `embedding`, `h.0`, `head`.
+    /// Its name: `embedding`, `h.0`, `head`; `features.0`, `classifier.0`.
     pub name: String,
     /// The parameters that only this layer uses, in storage order.
     pub params: Vec<ParamSpec>,
-    /// Work of the forward pass in FLOPs a token: two for each multiply-add of a matrix product
-    /// at the full context. Attention is counted without the half that a causal mask could save.
+    /// Work of the forward pass in FLOPs a token (of a convolutional network: an image): two for
+    /// each multiply-add of a matrix product at the full context. Attention is counted without the
+    /// half that a causal mask could save.
     pub work: u64,
 }
 

@@ -1,6 +1,6 @@
 //! The whole model as a row of layers.
 
-use crate::{GptConfig, Layer, ParamRef, Tie, gpt};
+use crate::{ConvConfig, GptConfig, Layer, ParamRef, Tie, conv, gpt};
 use std::ops::Range;
 
 /// A model: a row of layers, and the parameters that they share.
@@ -16,6 +16,12 @@ impl Model {
     /// The layers of a GPT: embedding, `config.layers` blocks, head.
     pub fn gpt(config: &GptConfig) -> Self {
         gpt::model(config)
+    }
+
+    /// The layers of a convolutional network: its convolutions, each with ReLU and pooling, and its
+    /// fully connected layers, the one to the classes last.
+    pub fn conv(config: &ConvConfig) -> Self {
+        conv::model(config)
     }
 
     /// The number of layers. Layer indices are 32-bit numbers throughout.

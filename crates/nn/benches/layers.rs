@@ -2,7 +2,7 @@
 //! of a chunk of several: `cargo bench -p cavalcade-nn [-- WIDTH HEADS SEQUENCE BATCH]`.
 #![allow(clippy::print_stdout, reason = "a report is what this program is for")]
 
-use cavalcade_model::GptConfig;
+use cavalcade_model::{GptConfig, Network};
 use cavalcade_nn::profile_layers;
 use cavalcade_nn::{Activation, Chunk, ChunkInput, ChunkOutput, Measured, gpt_chunk};
 use cavalcade_profile::{ClockMeter, LayerProfile, Meter};
@@ -45,7 +45,8 @@ fn report(width: usize, heads: usize, sequence: usize, batch: usize) {
         .expect("the sizes are those of a GPT");
     let meter = AllocatorMeter(ClockMeter::start());
     let start = meter.now();
-    let measured = profile_layers(&config, batch, sequence, &meter).expect("the sequence fits");
+    let measured = profile_layers(&Network::Gpt(config.clone()), batch, &meter)
+        .expect("a layer takes its own input");
     println!("width {width}, {heads} heads, sequence {sequence}, batch {batch}, one thread");
     println!("measuring took {}", meter.now().saturating_sub(start));
     let names = [

@@ -2,7 +2,7 @@
 //!
 //! The runtime sees a [`Chunk`]: host buffers in, host buffers out, weights and gradients as one
 //! flat buffer each, one graph a micro-batch in flight. [`BurnChunk`] makes any Burn module one;
-//! [`gpt_chunk`] builds a run of a GPT's layers.
+//! [`network_chunk`] builds a run of a network's layers.
 //!
 //! ```text
 //!            ids or activation              activation or loss
@@ -23,20 +23,25 @@
 
 mod burn_chunk;
 mod chunk;
+mod conv;
 mod error;
 mod gpt;
 mod layout;
+mod leaves;
 mod measure;
 mod module;
+mod network;
 mod optimizer;
 mod tap;
 mod weight_pass;
 
 pub use burn_chunk::{BurnChunk, ChunkEnds};
 pub use chunk::{Activation, Chunk, ChunkInput, ChunkOutput, ChunkParam, Targets};
+pub use conv::conv_chunk;
 pub use error::ChunkError;
 pub use gpt::gpt_chunk;
 pub use measure::{Measured, profile_layers};
 pub use module::{ChunkModule, ModuleInput, cross_entropy};
+pub use network::network_chunk;
 pub use optimizer::{AdamW, AdamWConfig, Optimizer, Sgd, decayed_ranges, squared_norm};
 pub use weight_pass::WeightPass;

@@ -1,8 +1,9 @@
-//! Measures the layers of a GPT on this host: each kind of layer once, as a chunk of its own.
+//! Measures the layers of a network on this host: each kind of layer once, as a chunk of its own.
 //!
 //! ```text
 //! live bytes      before | forward .. peak | after | backward .. peak | after
-//! saved           = after the forward pass - before - the output - the input activation
+//! saved           = after the forward pass - before - the output - the input activation, but
+//!                   with it where the layer keeps it although it is not its chunk's first
 //!
 //! live bytes      before the input | forward | backward input .. peak | after | backward weight ..
 //! deferred        = after the backward-input pass - before the input, gradients dropped
@@ -15,9 +16,9 @@
 
 use crate::{
     Activation, AdamW, AdamWConfig, Chunk, ChunkError, ChunkInput, ChunkOutput, Optimizer, Targets,
-    decayed_ranges, gpt_chunk,
+    decayed_ranges, network_chunk,
 };
-use cavalcade_model::{GptConfig, Model};
+use cavalcade_model::{Layer, Model, Network};
 use cavalcade_profile::{LayerProfile, Meter};
 use cavalcade_units::{Bytes, MicrobatchId, Nanos};
 use rayon::ThreadPoolBuilder;
@@ -40,31 +41,27 @@ const N_WARM_UP: usize = 2;
 /// Passes that count; the lower quartile of them is taken.
 const N_REPEATS: usize = 15;
 
-/// Measures each kind of layer (embedding, block, head) of a GPT on one thread, for micro-batches
-/// of `microbatch_size` sequences of `sequence` tokens. Bytes are zero if `meter` sees no memory.
+/// Measures each kind of layer of `network` on one thread, for micro-batches of `microbatch_size`
+/// samples: images, or windows of the whole context. Layers of the same sizes, such as a GPT's
+/// blocks, are measured once. Bytes are zero if `meter` sees no memory.
 ///
 /// # Errors
-/// The sequence is longer than the model's context.
+/// If a layer refuses its input.
 ///
 /// # Panics
 /// If the operating system refuses a thread.
 pub fn profile_layers(
-    config: &GptConfig,
+    network: &Network,
     microbatch_size: usize,
-    sequence: usize,
     meter: &dyn Meter,
 ) -> Result<Measured, ChunkError> {
-    if sequence > config.context {
-        return Err(ChunkError::Sequence { found: sequence, max: config.context });
-    }
     let pool = ThreadPoolBuilder::new().num_threads(1).build().expect("a thread can be started");
-    pool.install(|| Bench { config, batch: microbatch_size, sequence, meter }.run())
+    pool.install(|| Bench { network, batch: microbatch_size, meter }.run())
 }
 
 struct Bench<'a> {
-    config: &'a GptConfig,
+    network: &'a Network,
     batch: usize,
-    sequence: usize,
     meter: &'a dyn Meter,
 }
 
@@ -92,34 +89,42 @@ struct Span {
 impl Bench<'_> {
     fn run(&self) -> Result<Measured, ChunkError> {
         let before = self.meter.live_bytes();
-        let model = Model::gpt(self.config);
-        let head = model.n_layers() - 1;
-        let (embedding, _) = self.layer(&model, 0)?;
-        let (block, optimizer_per_million) = self.layer(&model, 1)?;
-        let (last, _) = self.layer(&model, head)?;
-        let mut layers = vec![embedding];
-        layers.extend(
-            model.layers[1..head as usize]
-                .iter()
-                .map(|layer| LayerProfile { name: layer.name.clone(), ..block.clone() }),
-        );
-        layers.push(last);
+        let model = self.network.model();
+        let mut layers: Vec<LayerProfile> = Vec::new();
+        for layer in 0..model.n_layers() {
+            let name = model.layers[layer as usize].name.clone();
+            layers.push(match (0..layer).find(|&other| self.is_alike(&model, other, layer)) {
+                Some(other) => LayerProfile { name, ..layers[other as usize].clone() },
+                None => self.layer(name, layer)?,
+            });
+        }
+        let optimizer_per_million = self.optimizer(typical(&model));
         drop(model);
         let resident = self.meter.live_bytes().saturating_sub(before);
         Ok(Measured { layers, optimizer_per_million, resident })
     }
 
-    /// The layer's figures, and the optimizer's time for a million of its parameters.
-    fn layer(&self, model: &Model, layer: u32) -> Result<(LayerProfile, Nanos), ChunkError> {
-        let mut chunk = gpt_chunk(self.config, layer..layer + 1, 0);
+    /// Whether two layers between the ends do the same to tensors of the same sizes.
+    fn is_alike(&self, model: &Model, one: u32, other: u32) -> bool {
+        let sizes = |layer: u32| {
+            let Layer { params, work, .. } = &model.layers[layer as usize];
+            let params: Vec<&[usize]> = params.iter().map(|spec| &spec.shape[..]).collect();
+            (params, work, self.network.input_shape(layer, 1), self.network.output_shape(layer, 1))
+        };
+        let is_inner = |layer: u32| layer > 0 && layer + 1 < model.n_layers();
+        is_inner(one) && is_inner(other) && sizes(one) == sizes(other)
+    }
+
+    fn layer(&self, name: String, layer: u32) -> Result<LayerProfile, ChunkError> {
+        let mut chunk = network_chunk(self.network, layer..layer + 1, 0);
         for _ in 0..N_WARM_UP {
             self.sample(&mut *chunk, layer)?;
         }
         let samples = (0..N_REPEATS)
             .map(|_| self.sample(&mut *chunk, layer))
             .collect::<Result<Vec<_>, _>>()?;
-        let profile = LayerProfile {
-            name: model.layers[layer as usize].name.clone(),
+        Ok(LayerProfile {
+            name,
             forward: lower_quartile(samples.iter().map(|sample| sample.forward)),
             backward: lower_quartile(samples.iter().map(|sample| sample.backward)),
             backward_input: lower_quartile(samples.iter().map(|sample| sample.backward_input)),
@@ -129,19 +134,24 @@ impl Bench<'_> {
             workspace: lower_quartile(samples.iter().map(|sample| sample.workspace)),
             split_workspace: lower_quartile(samples.iter().map(|sample| sample.split_workspace)),
             output: lower_quartile(samples.iter().map(|sample| sample.output)),
-        };
-        Ok((profile, self.optimizer(&mut *chunk)))
+        })
     }
 
     fn sample(&self, chunk: &mut dyn Chunk, layer: u32) -> Result<Sample, ChunkError> {
         let microbatch = MicrobatchId(0);
         let (input, targets) = (self.input(layer), self.targets(layer));
-        // An activation is alive before the pass and stays; the layer's figure leaves it out.
+        // An activation is alive before the pass and stays. A GPT's layers keep what their norms
+        // make of it, so that their figures leave it out. A product keeps it, also inside a chunk;
+        // and if it is the data, nobody else counts it.
+        let kept = match (self.network, &input) {
+            (Network::Conv(_), ChunkInput::Activation(it)) => Bytes::of_f32(it.data.len()),
+            _ => Bytes::ZERO,
+        };
         let (result, forward) = self.pass(|| chunk.forward(microbatch, input, targets, 1.0))?;
         let gradient = output_gradient(result);
         let output = gradient.as_ref().map_or(Bytes::ZERO, |it| Bytes::of_f32(it.data.len()));
         // Both the returned copy of the output and the graph's own are not counted as saved.
-        let saved = forward.after.saturating_sub(forward.before).saturating_sub(output * 2);
+        let saved = forward.after.saturating_sub(forward.before).saturating_sub(output * 2) + kept;
         let (_, backward) = self.pass(|| chunk.backward(microbatch, gradient))?;
 
         let before = self.meter.live_bytes();
@@ -183,7 +193,9 @@ impl Bench<'_> {
         Ok((result, Span { time, before, peak, after }))
     }
 
-    fn optimizer(&self, chunk: &mut dyn Chunk) -> Nanos {
+    /// The optimizer's time for a million parameters, on those of `layer`.
+    fn optimizer(&self, layer: u32) -> Nanos {
+        let mut chunk = network_chunk(self.network, layer..layer + 1, 0);
         let n_params = chunk.weights().len();
         let decayed = decayed_ranges(chunk.params(), 0..n_params);
         let mut optimizer = AdamW::new(AdamWConfig::default(), n_params, decayed);
@@ -200,25 +212,36 @@ impl Bench<'_> {
     }
 
     fn input(&self, layer: u32) -> ChunkInput {
-        let (batch, sequence) = (self.batch, self.sequence);
-        if layer == 0 {
+        let Some(shape) = self.network.input_shape(layer, self.batch) else {
+            let (batch, sequence) = (self.batch, self.network.predictions());
             return ChunkInput::Tokens { ids: self.ids(), batch, sequence };
-        }
-        let shape = [batch, sequence, self.config.width];
+        };
         // Any values of ordinary size do: the arithmetic takes as long for all of them.
         let data = (0..shape.iter().product::<usize>()).map(|at| (at % 17) as f32 / 8.0 - 1.0);
         ChunkInput::Activation(Activation { data: data.collect(), shape })
     }
 
     fn targets(&self, layer: u32) -> Option<Targets> {
-        let is_head = layer as usize == self.config.layers + 1;
-        is_head.then(|| Targets { ids: self.ids() })
+        let is_last = layer + 1 == self.network.n_layers();
+        is_last.then(|| Targets { ids: self.ids() })
     }
 
     fn ids(&self) -> Vec<u32> {
-        let n_ids = self.batch * self.sequence;
-        (0..n_ids).map(|at| (at % self.config.vocab) as u32).collect()
+        let n_ids = self.batch * self.network.predictions();
+        (0..n_ids).map(|at| (at % self.network.classes()) as u32).collect()
     }
+}
+
+/// The layer with the most parameters, without the ends where there are others: the cost of a
+/// million depends on whether they stay in the caches, and chunks are larger than one layer.
+fn typical(model: &Model) -> u32 {
+    let n_layers = model.n_layers();
+    let inner = if n_layers > 2 { 1..n_layers - 1 } else { 0..n_layers };
+    let n_params = |&layer: &u32| {
+        let params = model.params_of(layer..layer + 1);
+        params.iter().map(|param| param.spec.n_values()).sum::<usize>()
+    };
+    inner.rev().max_by_key(n_params).expect("a model has layers")
 }
 
 /// What stands in for the gradient of a pass's output: the output itself.

@@ -81,9 +81,10 @@ impl WeightPass {
         self.product(x, weight, bias, false)
     }
 
-    /// The products of `x` `[batch, sequence, in]` with every row of `table` `[out, in]`: a head.
-    pub fn scores(&self, x: Tensor<3>, table: Tensor<2>) -> Tensor<3> {
-        self.product(x, table, None, true)
+    /// The products of `x` `[batch, sequence, in]` with every row of `table` `[out, in]`, plus
+    /// `bias` `[out]`: a head, or a linear map as PyTorch stores it.
+    pub fn scores(&self, x: Tensor<3>, table: Tensor<2>, bias: Option<Tensor<1>>) -> Tensor<3> {
+        self.product(x, table, bias, true)
     }
 
     fn product(

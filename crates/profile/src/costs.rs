@@ -30,7 +30,8 @@ pub struct LayerProfile {
     /// Time of a backward-weight pass.
     pub backward_weight: Nanos,
     /// Bytes that stay alive between a micro-batch's forward and its backward pass, beside the
-    /// activations that enter and leave the layer: inside a chunk those need not be kept.
+    /// activations that enter and leave the layer: inside a chunk those need not be kept. With what
+    /// enters it, if its products keep that, as convolutions do.
     pub saved: Bytes,
     /// Bytes that stay alive between a micro-batch's backward-input and its backward-weight pass,
     /// beside the flat gradients: the factors of the weight gradients.

@@ -12,7 +12,7 @@ use crate::pacing::Pacer;
 use crate::settings::OptimizerSettings;
 use cavalcade_nn::{
     Activation, AdamW, AdamWConfig, Chunk, ChunkInput, ChunkOutput, ChunkParam, Optimizer, Sgd,
-    Targets, decayed_ranges, gpt_chunk,
+    Targets, decayed_ranges, network_chunk,
 };
 use cavalcade_profile::Meter;
 use cavalcade_schedule::{BucketId, CollectiveKind, Op, ParamUnit, Pass, Reduction, Value};
@@ -77,7 +77,7 @@ impl Device {
         let mut chunks = BTreeMap::new();
         for chunk_id in schedule.chunks_on(id) {
             let layers = schedule.chunks[chunk_id.idx()].layers.clone();
-            let chunk = gpt_chunk(&job.config, layers, job.settings.seed);
+            let chunk = network_chunk(&job.network, layers, job.settings.seed);
             let optimizer = optimizer(job.settings.optimizer, chunk.params());
             chunks.insert(chunk_id, Mutex::new(Held { chunk, optimizer }));
         }
@@ -227,7 +227,8 @@ impl Device {
         let (input, targets) = self.input(chunk_id, microbatch, source, step);
         let mut held = self.held(chunk_id);
         let output = if schedule.chunks[chunk_id.idx()].recompute {
-            if let ChunkInput::Activation(kept) = &input {
+            // A first chunk's data is always at hand.
+            if let (Some(_), ChunkInput::Activation(kept)) = (source, &input) {
                 self.put(Value::Input { chunk: chunk_id, microbatch }, kept.clone());
             }
             held.chunk.evaluate(input, targets)?
@@ -247,7 +248,7 @@ impl Device {
         Ok(())
     }
 
-    /// What enters a chunk, which is `value` unless the chunk is the first and takes tokens; and
+    /// What enters a chunk, which is `value` unless the chunk is the first and takes data; and
     /// its targets, if it is the last.
     fn input(
         &self,
@@ -257,25 +258,14 @@ impl Device {
         step: u64,
     ) -> (ChunkInput, Option<Targets>) {
         let (before, after) = self.job.schedule.schedule().neighbors(chunk, microbatch);
-        let batch = (before.is_none() || after.is_none()).then(|| {
-            let size = u64::from(self.job.microbatch_size);
-            let first = self.job.first_sample(microbatch, step);
-            self.job.tokens.batch(&self.job.order(), first, size as usize)
-        });
-        let targets = batch.as_ref().filter(|_| after.is_none());
-        let targets = targets.map(|batch| Targets { ids: batch.targets.clone() });
-        let input = match (value, batch) {
-            (None, Some(batch)) => ChunkInput::Tokens {
-                ids: batch.tokens,
-                batch: batch.batch,
-                sequence: batch.sequence,
-            },
-            (value, _) => {
-                let value = value.expect("a chunk with one before it has an activation");
-                ChunkInput::Activation(self.take(value))
+        let input = match value {
+            Some(value) => ChunkInput::Activation(self.take(value)),
+            None => {
+                assert!(before.is_none(), "a chunk with one before it has an activation");
+                self.job.data(step, microbatch)
             }
         };
-        (input, targets)
+        (input, after.is_none().then(|| self.job.targets(step, microbatch)))
     }
 
     /// A micro-batch's share of the samples of a report.
@@ -303,8 +293,7 @@ impl Device {
     fn receive(&self, id: TransferId, step: u64) -> Result<(), RunError> {
         let transfer = &self.job.schedule.schedule().transfers[id.idx()];
         let bytes = self.transport.recv(self.rank(transfer.from), tag(0, step, id.0))?;
-        let shape =
-            [self.job.microbatch_size as usize, self.job.config.context, self.job.config.width];
+        let shape = self.job.shape(transfer.value);
         let data = decode_f32s(&bytes)?;
         if data.len() != shape.iter().product::<usize>() {
             return Err(RunError::WrongSize {
@@ -429,7 +418,7 @@ impl Device {
     }
 
     /// Gives a kept input its name on the other side of the link to the host; a first chunk keeps
-    /// none, for its tokens are always at hand. The device is emulated on its host, so nothing
+    /// none, for its data is always at hand. The device is emulated on its host, so nothing
     /// moves: only the books see it leave and return.
     fn rename(&self, from: Value, to: Value) {
         let mut values = lock(&self.values);

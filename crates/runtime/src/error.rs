@@ -17,7 +17,7 @@ pub enum RunError {
     /// A transfer brought another size than the schedule says.
     #[error(
         "transfer {transfer} from device {from} brought {found} values, but its shape is {shape:?} \
-         (batch, sequence, width): the two ranks run different models"
+         (batch, rows, width): the two ranks run different models"
     )]
     WrongSize {
         /// The transfer.

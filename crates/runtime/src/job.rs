@@ -3,12 +3,12 @@
 use crate::device::span;
 use crate::fingerprint::fingerprint;
 use crate::protocol::Values;
+use crate::samples::Samples;
 use crate::settings::Settings;
-use cavalcade_data::{SampleOrder, TokenSet};
 use cavalcade_lower::OpCosts;
-use cavalcade_model::{GptConfig, Model};
-use cavalcade_nn::{Chunk, ChunkParam, gpt_chunk};
-use cavalcade_schedule::{BucketId, CheckedSchedule, Op};
+use cavalcade_model::{Model, Network};
+use cavalcade_nn::{Chunk, ChunkInput, ChunkParam, Targets, network_chunk};
+use cavalcade_schedule::{BucketId, CheckedSchedule, Op, Value};
 use cavalcade_units::{ChunkId, DeviceId, MicrobatchId, Rank};
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -18,19 +18,19 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct Job {
     /// The model's description.
-    pub config: GptConfig,
+    pub network: Network,
     /// The model's layers and parameters.
     pub model: Arc<Model>,
     /// Optimizer, learning rate, clipping, seed.
     pub settings: Settings,
-    /// Sequences of a micro-batch.
+    /// Samples of a micro-batch.
     pub microbatch_size: u32,
     /// The schedule of a step.
     pub schedule: Arc<CheckedSchedule>,
     /// What its ops take.
     pub costs: Arc<OpCosts>,
-    /// The training tokens.
-    pub tokens: Arc<TokenSet>,
+    /// What to train on.
+    pub samples: Samples,
     /// How many waves a step of a schedule without a flush has.
     pub waves: Option<WavesOfRun>,
 }
@@ -41,9 +41,36 @@ impl Job {
         self.schedule.schedule().microbatches.len() as u32
     }
 
-    /// Sequences of a step.
+    /// Samples of a step.
     pub fn global_batch(&self) -> u64 {
         u64::from(self.n_microbatches()) * u64::from(self.microbatch_size)
+    }
+
+    /// What enters the first chunk of a micro-batch.
+    pub fn data(&self, step: u64, microbatch: MicrobatchId) -> ChunkInput {
+        let n = self.microbatch_size as usize;
+        self.samples.data(self.settings.seed, self.first_sample(microbatch, step), n)
+    }
+
+    /// What the output of its last chunk is compared with.
+    pub fn targets(&self, step: u64, microbatch: MicrobatchId) -> Targets {
+        let n = self.microbatch_size as usize;
+        self.samples.targets(self.settings.seed, self.first_sample(microbatch, step), n)
+    }
+
+    /// The shape of an activation or a gradient that one chunk hands to another.
+    ///
+    /// # Panics
+    /// If `value` is something else, or the gradient of the data.
+    pub fn shape(&self, value: Value) -> [usize; 3] {
+        let layers = |chunk: ChunkId| &self.schedule.schedule().chunks[chunk.idx()].layers;
+        let producer = match value {
+            Value::Activation { chunk, .. } => Some(layers(chunk).end - 1),
+            Value::Gradient { chunk, .. } => layers(chunk).start.checked_sub(1),
+            _ => None,
+        };
+        let layer = producer.expect("chunks hand on activations, and gradients of some");
+        self.network.output_shape(layer, self.microbatch_size as usize)
     }
 
     /// Sequences of one report: of a wave over all pipelines, or of a step.
@@ -138,14 +165,9 @@ impl Job {
         let schedule = self.schedule.schedule();
         let bucket = &schedule.buckets[bucket.idx()];
         let layers = schedule.chunks[bucket.holders[0].idx()].layers.clone();
-        let chunk = gpt_chunk(&self.config, layers, self.settings.seed);
+        let chunk = network_chunk(&self.network, layers, self.settings.seed);
         let span = span(&*chunk, &bucket.unit);
         (chunk, span)
-    }
-
-    /// The order in which samples are seen.
-    pub fn order(&self) -> SampleOrder {
-        self.tokens.order(self.config.context, self.settings.seed)
     }
 
     /// The devices that have work, ascending: rank `r` drives the `r`-th of them.

@@ -6,20 +6,18 @@
 use crate::device::{clip, optimizer};
 use crate::error::RunError;
 use crate::protocol::Values;
+use crate::samples::Samples;
 use crate::settings::Settings;
-use cavalcade_data::{SampleOrder, TokenSet};
-use cavalcade_model::{GptConfig, Model};
-use cavalcade_nn::{Chunk, ChunkInput, ChunkOutput, Optimizer, Targets, gpt_chunk, squared_norm};
+use cavalcade_model::Network;
+use cavalcade_nn::{Chunk, ChunkOutput, Optimizer, network_chunk, squared_norm};
 use cavalcade_units::MicrobatchId;
-use std::sync::Arc;
 
 /// A run in one process.
 pub struct Reference {
     chunk: Box<dyn Chunk>,
     optimizer: Box<dyn Optimizer>,
     settings: Settings,
-    tokens: Arc<TokenSet>,
-    order: SampleOrder,
+    samples: Samples,
     global_batch: usize,
     step: u64,
 }
@@ -38,19 +36,17 @@ pub struct ReferenceStep {
 impl Reference {
     /// The first step has not been taken yet.
     pub fn new(
-        config: &GptConfig,
+        network: &Network,
         settings: &Settings,
-        tokens: Arc<TokenSet>,
+        samples: Samples,
         global_batch: usize,
     ) -> Self {
-        let n_layers = Model::gpt(config).n_layers();
-        let chunk = gpt_chunk(config, 0..n_layers, settings.seed);
+        let chunk = network_chunk(network, 0..network.n_layers(), settings.seed);
         Self {
             optimizer: optimizer(settings.optimizer, chunk.params()),
-            order: tokens.order(config.context, settings.seed),
             settings: settings.clone(),
             chunk,
-            tokens,
+            samples,
             global_batch,
             step: 0,
         }
@@ -74,11 +70,10 @@ impl Reference {
     /// If the model refuses its input.
     pub fn step(&mut self) -> Result<ReferenceStep, RunError> {
         let first = self.step * self.global_batch as u64;
-        let batch = self.tokens.batch(&self.order, first, self.global_batch);
-        let input =
-            ChunkInput::Tokens { ids: batch.tokens, batch: batch.batch, sequence: batch.sequence };
-        let targets = Some(Targets { ids: batch.targets });
-        let loss = match self.chunk.forward(MicrobatchId(0), input, targets, 1.0)? {
+        let (seed, n) = (self.settings.seed, self.global_batch);
+        let (input, targets) =
+            (self.samples.data(seed, first, n), self.samples.targets(seed, first, n));
+        let loss = match self.chunk.forward(MicrobatchId(0), input, Some(targets), 1.0)? {
             ChunkOutput::Loss(loss) => loss,
             ChunkOutput::Activation(_) => {
                 let message = "a chunk with the head gave no loss".to_owned();

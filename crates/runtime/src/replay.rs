@@ -11,7 +11,7 @@ use crate::job::Job;
 use crate::protocol::Values;
 use crate::server_rule::ServedWeights;
 use crate::versions::VersionEvent;
-use cavalcade_nn::{Activation, Chunk, ChunkInput, ChunkOutput, Optimizer, Targets, gpt_chunk};
+use cavalcade_nn::{Activation, Chunk, ChunkInput, ChunkOutput, Optimizer, network_chunk};
 use cavalcade_schedule::{BucketId, Op, Pass};
 use cavalcade_units::{ChunkId, DeviceId, ExchangeId, MicrobatchId};
 use std::collections::{BTreeMap, HashMap};
@@ -98,7 +98,7 @@ impl<'a> Replay<'a> {
     fn new(job: &'a Job, log: &[VersionEvent], n_waves: u64) -> Self {
         let schedule = job.schedule.schedule();
         let replica = |layers: &std::ops::Range<u32>| {
-            let chunk = gpt_chunk(&job.config, layers.clone(), job.settings.seed);
+            let chunk = network_chunk(&job.network, layers.clone(), job.settings.seed);
             let optimizer = optimizer(job.settings.optimizer, chunk.params());
             let (changes, sums) = (HashMap::new(), BTreeMap::new());
             Replica { chunk, optimizer, changes, sums, n_applied: 0, version: 0 }
@@ -272,9 +272,7 @@ impl<'a> Replay<'a> {
         if again {
             return Ok(true);
         }
-        let first = job.first_sample(microbatch, step);
-        let batch = job.tokens.batch(&job.order(), first, job.microbatch_size as usize);
-        let targets = after.is_none().then_some(Targets { ids: batch.targets });
+        let targets = after.is_none().then(|| job.targets(step, microbatch));
         let input = match before {
             Some(before) => {
                 let Some(found) = self.activations.remove(&(before, microbatch)) else {
@@ -282,11 +280,7 @@ impl<'a> Replay<'a> {
                 };
                 ChunkInput::Activation(found)
             }
-            None => ChunkInput::Tokens {
-                ids: batch.tokens,
-                batch: batch.batch,
-                sequence: batch.sequence,
-            },
+            None => job.data(step, microbatch),
         };
         let replica = &mut self.replicas[chunk.idx()];
         match replica.chunk.forward(microbatch, input, targets, 1.0)? {

@@ -17,7 +17,7 @@ fn equals_one_process(case: &Case) -> Result<(), TestCaseError> {
     let planned = run_threads(&job, case.steps, &meter()).expect("the run ends well");
     let global_batch = job.global_batch() as usize;
     let mut reference =
-        Reference::new(&job.config, &job.settings, job.tokens.clone(), global_batch);
+        Reference::new(&job.network, &job.settings, job.samples.clone(), global_batch);
     for (step, (loss, captured)) in planned.steps.iter().enumerate() {
         let expected = reference.step().expect("the reference takes any step");
         let relative = (loss - expected.loss).abs() / expected.loss;
@@ -47,6 +47,30 @@ fn four_stages() {
 #[test]
 fn two_by_two() {
     check(&Case::new(&[(&[2], 3), (&[2], 3)]));
+}
+
+/// A convolutional network: other shapes at every cut, and images on the first stage.
+#[test]
+fn images_over_two_by_two() {
+    let on_images = true;
+    check(&Case { on_images, ..Case::new(&[(&[2], 3), (&[2], 3)]) });
+    check(&Case { on_images, ..Case::new(&[(&[1, 3, 4], 1), (&[4], 5)]) });
+}
+
+#[test]
+fn images_under_other_schedules_and_passes() {
+    let case = || Case { on_images: true, ..Case::new(&[(&[1, 2, 4], 5)]) };
+    for word in ["gpipe", "interleaved", "zb-h1", "zb-v", "solve"] {
+        check(&Case { kind: word.parse().expect("it is a kind"), ..case() });
+    }
+    let opposite = [(&[1, 2, 4][..], 2), (&[1, 2, 4][..], 2)];
+    let mirrored = Case { on_images: true, ..Case::new(&opposite) };
+    check(&Case { kind: Kind::Chimera, ..mirrored });
+    for (split_backward, offload) in [(false, None), (true, Some(1))] {
+        let recompute = (0..4).map(ChunkId).collect();
+        let options = Options { split_backward, recompute, offload, ..Options::default() };
+        check(&Case { options, ..case() });
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 mod support;
 
-use cavalcade_nn::{ChunkInput, ChunkOutput, Targets, gpt_chunk};
+use cavalcade_nn::{ChunkOutput, network_chunk};
 use cavalcade_plan::{Placement, Waves};
 use cavalcade_runtime::{
     Combine, Job, OptimizerSettings, ServerOptimizer, ServerSettings, ThreadRun, Values,
@@ -41,16 +41,15 @@ struct OneProcess {
 
 impl OneProcess {
     fn new(job: &Job) -> Self {
-        let chunk = gpt_chunk(&job.config, 0..job.model.n_layers(), job.settings.seed);
+        let chunk = network_chunk(&job.network, 0..job.model.n_layers(), job.settings.seed);
         Self { chunk, job: job.clone() }
     }
 
     fn gradient(&mut self, weights: &[f32], first_sample: u64) -> (f64, Vec<f32>) {
         self.chunk.set_weights(weights).unwrap();
-        let batch = self.job.tokens.batch(&self.job.order(), first_sample, 2);
-        let input =
-            ChunkInput::Tokens { ids: batch.tokens, batch: batch.batch, sequence: batch.sequence };
-        let targets = Some(Targets { ids: batch.targets });
+        let (samples, seed) = (&self.job.samples, self.job.settings.seed);
+        let input = samples.data(seed, first_sample, 2);
+        let targets = Some(samples.targets(seed, first_sample, 2));
         let output = self.chunk.forward(MicrobatchId(0), input, targets, 1.0).unwrap();
         let ChunkOutput::Loss(loss) = output else { panic!("it ends in the loss") };
         self.chunk.backward(MicrobatchId(0), None).unwrap();
@@ -174,6 +173,13 @@ fn every_optimizer_on_either_side_replays() {
 fn servers_in_turn_over_the_nodes_replay() {
     let waves = Some(Waves { distance: 0, servers: Placement::RoundRobin });
     equals_its_replay(&Case { waves, ..case(&[&[1, 3], &[2]], 2, 4, 0, 4) }).expect("it replays");
+}
+
+#[test]
+fn a_convolutional_network_replays() {
+    let on_images = true;
+    equals_its_replay(&Case { on_images, ..case(&[&[1, 3], &[2]], 3, 3, 1, 7) })
+        .expect("it replays");
 }
 
 proptest! {

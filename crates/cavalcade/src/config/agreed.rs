@@ -1,7 +1,7 @@
 //! What all ranks of a run must agree on, in a form that can be compared and named.
 
 use super::Config;
-use super::file::{LaunchFile, Paths};
+use super::file::LaunchFile;
 use cavalcade_runtime::fingerprint;
 use toml::{Table, Value};
 
@@ -10,7 +10,7 @@ impl Config {
     /// without the places of files and without how workers are started.
     pub fn agreed(&self) -> Vec<String> {
         let mut file = self.file.clone();
-        file.data.path = Paths::Many(Vec::new());
+        file.data.path = None;
         file.profile = None;
         file.launch = LaunchFile::default();
         let table = Table::try_from(&file).expect("the file was read from TOML");

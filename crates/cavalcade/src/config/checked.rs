@@ -1,10 +1,11 @@
 //! The configuration as it is meant: every value checked, every default filled in.
 
-use super::file::{ConfigFile, OptimizerWord, Paths, PipelineFile, RecomputeWord, TokenizerWord};
+use super::file::{ConfigFile, OptimizerWord, Paths, PipelineFile, RecomputeWord};
+use super::network::{self, DataConfig};
 use super::sync::{self, SyncConfig};
 use super::{ConfigError, overrides};
 use cavalcade_cluster::{Cluster, ClusterError, ClusterFile};
-use cavalcade_model::GptConfig;
+use cavalcade_model::Network;
 use cavalcade_planner::Policy;
 use cavalcade_runtime::{LearningRate, OptimizerSettings, Settings};
 use cavalcade_schedule::{Form, Kind, Reduction};
@@ -23,17 +24,17 @@ pub struct Config {
     pub path: PathBuf,
     /// Where the profile is, if it is not to be measured now.
     pub profile: Option<PathBuf>,
-    /// The model; its vocabulary is set when the text is known.
-    pub model: GptConfig,
-    /// The text.
+    /// The model; the vocabulary of a GPT is set when the text is known.
+    pub model: Network,
+    /// What it learns from.
     pub data: DataConfig,
     /// Optimizer and learning rate.
     pub settings: Settings,
-    /// Sequences of a step.
+    /// Samples of a step.
     pub global_batch: u32,
-    /// Sequences of a micro-batch.
+    /// Samples of a micro-batch.
     pub microbatch: u32,
-    /// Windows of held-out text for the validation loss.
+    /// Windows of held-out text, or held-out images, for the validation loss.
     pub validation_windows: u32,
     /// What the file says about the plan.
     pub plan: PlanConfig,
@@ -44,28 +45,6 @@ pub struct Config {
     /// How workers are started.
     pub launch: LaunchConfig,
     pub(super) file: ConfigFile,
-}
-
-/// Which text, how it becomes tokens.
-#[derive(Clone, Debug)]
-pub struct DataConfig {
-    /// Files, folders and patterns, absolute or relative to `base`.
-    pub paths: Vec<String>,
-    /// The folder of the configuration file.
-    pub base: PathBuf,
-    /// Which tokens.
-    pub tokenizer: TokenizerKind,
-    /// Share of the text that is held out.
-    pub validation: f64,
-}
-
-/// The built-in tokenizers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TokenizerKind {
-    /// 256 tokens, one a byte.
-    Byte,
-    /// One token for each character that the text has.
-    Char,
 }
 
 /// What is fixed of the plan; the rest follows from the profile.
@@ -172,30 +151,21 @@ impl Config {
             let devices = cluster.devices().iter().map(|device| device.name.clone()).collect();
             file.pipeline.push(PipelineFile { devices, layers: None, microbatches: None });
         }
-        let model = &file.model;
-        // The smallest vocabulary that a model can have stands in until the text is known.
-        let model = GptConfig::new(
-            2,
-            model.context,
-            model.width,
-            model.heads,
-            model.layers,
-            model.tied,
-            model.bias,
-        )
-        .map_err(|e| fail("model", e.to_string()))?;
+        let model = network::network(&mut file.model, &fail)?;
+        let data = network::data(&mut file.data, &model, &base, &fail)?;
         let (plan, sync) = plan(&file, &cluster, &fail)?;
+        network::can_run(plan.kind, &model, &fail)?;
         Ok(Self {
             path: path.to_owned(),
             profile: file.profile.as_ref().map(|profile| base.join(profile)),
-            data: data(&file, &base, &fail)?,
             settings: settings(&file, &fail)?,
             global_batch: file.train.global_batch,
             microbatch: microbatch(&file, sync.waves.is_some(), &fail)?,
             validation_windows: file.train.validation_windows,
-            plan,
             sync,
             launch: launch(&file, &cluster, &fail)?,
+            plan,
+            data,
             model,
             cluster,
             file,
@@ -229,8 +199,10 @@ impl Config {
     /// it means the same wherever it is read.
     pub fn to_toml(&self) -> String {
         let mut file = self.file.clone();
-        let absolute = |path: &String| self.data.base.join(path).display().to_string();
-        file.data.path = Paths::Many(self.data.paths.iter().map(absolute).collect());
+        if let DataConfig::Text(text) = &self.data {
+            let absolute = |path: &String| text.base.join(path).display().to_string();
+            file.data.path = Some(Paths::Many(text.paths.iter().map(absolute).collect()));
+        }
         file.profile = self.profile.as_ref().map(|profile| profile.display().to_string());
         toml::to_string(&file).expect("the file was read from TOML, so it can be written as TOML")
     }
@@ -273,28 +245,6 @@ fn plain(message: &str) -> String {
 
 /// Makes the error of a key.
 type Fail<'a> = dyn Fn(&str, String) -> ConfigError + 'a;
-
-fn data(file: &ConfigFile, base: &Path, fail: &Fail) -> Result<DataConfig, ConfigError> {
-    let paths = match &file.data.path {
-        Paths::One(path) => vec![path.clone()],
-        Paths::Many(paths) => paths.clone(),
-    };
-    if paths.is_empty() {
-        let problem = "no text; give a file, a folder or a list of them, such as \
-                       --set data.path=FILE";
-        return Err(fail("data.path", problem.to_owned()));
-    }
-    let validation = file.data.validation;
-    if !(0.0..=0.5).contains(&validation) || validation == 0.0 {
-        let problem = format!("{validation} is not a share above 0 and at most 0.5");
-        return Err(fail("data.validation", problem));
-    }
-    let tokenizer = match file.data.tokenizer {
-        TokenizerWord::Byte => TokenizerKind::Byte,
-        TokenizerWord::Char => TokenizerKind::Char,
-    };
-    Ok(DataConfig { paths, base: base.to_owned(), tokenizer, validation })
-}
 
 fn microbatch(file: &ConfigFile, has_waves: bool, fail: &Fail) -> Result<u32, ConfigError> {
     let (global, micro) = (file.train.global_batch, file.train.microbatch);
@@ -388,7 +338,7 @@ fn not_for_training(kind: Kind) -> Option<String> {
     let why = match kind {
         _ if kind.is_second_order() => {
             "is for objectives that hold gradients by the input, and \
-                                        a language model's loss has none"
+                                        no model's loss here has any"
         }
         _ => return None,
     };

@@ -37,21 +37,41 @@ pub(super) struct ConfigFile {
     pub(super) network: Vec<NetworkFile>,
 }
 
-#[derive(Clone, Debug, Deserialize, Serialize)]
+/// The keys of every kind of model; what is left out of the kind's own has a default.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct ModelFile {
-    pub(super) layers: usize,
-    pub(super) width: usize,
-    pub(super) heads: usize,
-    pub(super) context: usize,
-    pub(super) tied: bool,
-    pub(super) bias: bool,
+    pub(super) kind: ModelWord,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) layers: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) width: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) heads: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) context: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) tied: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) bias: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) image: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) channels: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) convolutions: Option<Vec<usize>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) hidden: Option<Vec<usize>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) classes: Option<usize>,
 }
 
-impl Default for ModelFile {
-    fn default() -> Self {
-        Self { layers: 6, width: 128, heads: 4, context: 128, tied: true, bias: false }
-    }
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum ModelWord {
+    #[default]
+    Gpt,
+    Conv,
 }
 
 /// One path or several.
@@ -62,18 +82,35 @@ pub(super) enum Paths {
     Many(Vec<String>),
 }
 
+/// The keys of every kind of data.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct DataFile {
-    pub(super) path: Paths,
-    pub(super) tokenizer: TokenizerWord,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) kind: Option<DataWord>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) path: Option<Paths>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) tokenizer: Option<TokenizerWord>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) images: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) noise: Option<f32>,
     pub(super) validation: f64,
 }
 
 impl Default for DataFile {
     fn default() -> Self {
-        Self { path: Paths::Many(Vec::new()), tokenizer: TokenizerWord::Char, validation: 0.05 }
+        let (kind, path, tokenizer, images, noise) = (None, None, None, None, None);
+        Self { kind, path, tokenizer, images, noise, validation: 0.05 }
     }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum DataWord {
+    Text,
+    Synthetic,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]

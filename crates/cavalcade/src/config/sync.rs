@@ -81,9 +81,11 @@ pub(super) fn sync(
                        exchanges waves without one; set train.clip_norm to 0";
         return Err(fail("train.clip_norm", problem.to_owned()));
     }
+    // Only a model that can be tied has it filled in.
+    let is_tied = file.model.tied == Some(true);
     let is_cut = file.plan.allocation.is_some()
         || file.pipeline.iter().any(|pipeline| pipeline.devices.len() > 1);
-    if file.model.tied && is_cut {
+    if is_tied && is_cut {
         let problem = "true, but the two copies of a tied embedding on a pipeline would drift \
                        apart without a flush; set model.tied to false";
         return Err(fail("model.tied", problem.to_owned()));

@@ -9,13 +9,16 @@ pub struct Summary {
     pub version: u32,
     /// Steps that were run.
     pub steps: u64,
-    /// Loss of the first step, nats a token.
+    /// Loss of the first step, nats a token or an image.
     pub first_loss: f64,
     /// Loss of the last step.
     pub final_loss: f64,
-    /// Loss on held-out text.
+    /// Loss on held-out text or images.
     pub val_loss: f64,
-    /// Tokens a second over the whole run.
+    /// Share of held-out images whose class is found; absent for a model of text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub val_accuracy: Option<f64>,
+    /// Tokens or images a second over the whole run.
     pub tokens_per_s: f64,
     /// What the simulator said before the first step.
     pub predicted_step_ms: f64,

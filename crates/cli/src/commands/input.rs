@@ -1,4 +1,4 @@
-//! What several commands begin with: the configuration, the text, the profile, the workers.
+//! What several commands begin with: the configuration, the data, the profile, the workers.
 
 use crate::arguments::ConfigArguments;
 use crate::memory::ProcessMeter;
@@ -6,7 +6,7 @@ use crate::output;
 use crate::place;
 use anyhow::{Context, Result, bail};
 use cavalcade::{
-    Config, ConfigError, Error, Interrupt, Launch, Meter, Prepared, Profile, Secret, Text,
+    Config, ConfigError, Dataset, Error, Interrupt, Launch, Meter, Prepared, Profile, Secret,
     check_address, probe,
 };
 use std::net::SocketAddr;
@@ -63,12 +63,12 @@ pub(crate) fn prepare(config: Config, meter: &ProcessMeter) -> Result<Prepared> 
         let address = SocketAddr::new(config.launch.bind, config.launch.port);
         check_address(address).map_err(Error::from)?;
     }
-    let text = Text::read(&config.data, config.model.context)?;
+    let data = Dataset::read(&config)?;
     let profile = match &config.profile {
         Some(path) => Profile::read(path).map_err(Error::from)?,
-        None => probe(&config, &text, meter, &mut |_| {})?,
+        None => probe(&config, &data, meter, &mut |_| {})?,
     };
-    Ok(Prepared::new(config, text, profile)?)
+    Ok(Prepared::new(config, data, profile)?)
 }
 
 /// How the workers of a run whose resolved configuration is at `config` are started.

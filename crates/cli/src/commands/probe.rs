@@ -4,7 +4,7 @@ use super::input;
 use crate::arguments::Probe;
 use crate::{exit, output};
 use anyhow::{Context, Result, bail};
-use cavalcade::{Text, probe};
+use cavalcade::{Dataset, probe};
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// Parts that `probe` announces.
@@ -17,12 +17,12 @@ pub(crate) fn run(arguments: &Probe) -> Result<u8> {
         bail!("--out {}: there is no folder {}", arguments.out.display(), folder.display());
     }
     let (meter, _) = input::meter();
-    let text = Text::read(&config.data, config.model.context)?;
+    let data = Dataset::read(&config)?;
     let bar = if output::is_watched() { ProgressBar::new(N_PARTS) } else { ProgressBar::hidden() };
     if let Ok(style) = ProgressStyle::with_template("measuring {msg:10} {bar:20} {pos}/{len}") {
         bar.set_style(style);
     }
-    let profile = probe(&config, &text, &*meter, &mut |part| {
+    let profile = probe(&config, &data, &*meter, &mut |part| {
         bar.set_message(part.to_owned());
         bar.inc(1);
     })?;
@@ -50,10 +50,11 @@ pub(crate) fn run(arguments: &Probe) -> Result<u8> {
     let head = ["layer", "forward", "backward", "input part", "weight part", "saved", "workspace"];
     output::print(&output::table(&head, &rows));
     output::print(&format!(
-        "\nmicro-batch {} x {} tokens, one thread; optimizer {} a million parameters; \
+        "\nmicro-batch {} x {} {}, one thread; optimizer {} a million parameters; \
          loopback {} and {}; {} an op beside its arithmetic\nwritten to {}",
         profile.microbatch_size,
         profile.sequence,
+        config.model.unit(),
         profile.optimizer_per_million,
         profile.loopback.latency,
         profile.loopback.bandwidth,

@@ -36,11 +36,13 @@ fn going_on_without(ranks: &[Rank], why: &str) {
 pub(crate) struct Progress {
     bar: Option<ProgressBar>,
     steps: u64,
+    /// What a model's predictions are counted in.
+    unit: &'static str,
     external_ranks: Vec<u32>,
 }
 
 impl Progress {
-    pub(crate) fn new(steps: u64, external_ranks: Vec<u32>) -> Self {
+    pub(crate) fn new(steps: u64, unit: &'static str, external_ranks: Vec<u32>) -> Self {
         let bar = output::is_watched().then(|| {
             let bar = ProgressBar::new(steps);
             let template = "step {pos}/{len} {bar:24} {msg}  ETA {eta}";
@@ -49,7 +51,7 @@ impl Progress {
             }
             bar
         });
-        Self { bar, steps, external_ranks }
+        Self { bar, steps, unit, external_ranks }
     }
 
     pub(crate) fn finish(&self) {
@@ -71,9 +73,10 @@ impl Follower for Progress {
     fn step(&mut self, metrics: &StepMetrics) {
         let bubble = metrics.bubble.map(|bubble| format!("  bubble {:.0} %", bubble * 100.0));
         let facts = format!(
-            "loss {:.3}  {:.0} tokens/s{}",
+            "loss {:.3}  {:.0} {}/s{}",
             metrics.loss,
             metrics.tokens_per_s,
+            self.unit,
             bubble.unwrap_or_default()
         );
         if let Some(bar) = &self.bar {

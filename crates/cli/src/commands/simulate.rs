@@ -87,7 +87,10 @@ fn report(simulation: &Simulation) -> String {
     let prediction = &simulation.prediction;
     let mut facts = vec![
         ("step", prediction.step_time.to_string()),
-        ("tokens a second", format!("{:.0}", simulation.tokens_per_second())),
+        (
+            "per second",
+            format!("{:.0} {}", simulation.tokens_per_second(), simulation.model.unit()),
+        ),
         (
             "utilization (MFU)",
             simulation

@@ -5,7 +5,10 @@ use super::progress::{JsonLines, Progress};
 use crate::arguments::Train;
 use crate::{exit, output, place};
 use anyhow::{Context, Result};
-use cavalcade::{Bytes, Follower, Prepared, RunFolder, Sampling, Summary, Trainer, timeline};
+use cavalcade::{
+    Bytes, DataConfig, Dataset, Follower, Network, Prepared, RunFolder, Sampling, Summary, Trained,
+    Trainer, timeline,
+};
 use std::path::{Path, PathBuf};
 
 /// Columns of the drawing of a step.
@@ -42,7 +45,8 @@ pub(crate) fn run(arguments: &Train) -> Result<u8> {
     }
     let steps = prepared.config.settings.steps;
     let trainer = Trainer::new(prepared, shared, interrupt);
-    let mut progress = Progress::new(steps, launch.external_ranks.clone());
+    let unit = trainer.prepared().model.unit();
+    let mut progress = Progress::new(steps, unit, launch.external_ranks.clone());
     let mut lines = JsonLines::new(launch.external_ranks.clone());
     let follower: &mut dyn Follower = if arguments.json { &mut lines } else { &mut progress };
     let trained = trainer.train(&launch, &mut folder, follower)?;
@@ -51,14 +55,21 @@ pub(crate) fn run(arguments: &Train) -> Result<u8> {
         return Ok(exit::OK);
     }
     progress.finish();
-    let sampling = Sampling { temperature: 0.6, top_k: 40, seed: 1 };
-    let sample = trained.generator.continue_text(
-        &trainer.prepared().text.prompt(),
-        SAMPLE_TOKENS,
-        sampling,
-    )?;
-    output::print(&conclusion(&trained.summary, &sample, folder.path()));
+    output::print(&conclusion(&trained.summary, unit));
+    if let Some(sample) = sample(trainer.prepared(), &trained)? {
+        output::print(&format!("sample:\n{}\n", sample.trim_end()));
+    }
+    output::print(&format!("written to {}", folder.path().display()));
     Ok(exit::OK)
+}
+
+/// How a model of text continues the beginning of a held-out line.
+fn sample(prepared: &Prepared, trained: &Trained) -> Result<Option<String>> {
+    let (Some(generator), Dataset::Text(text)) = (&trained.generator, &prepared.data) else {
+        return Ok(None);
+    };
+    let sampling = Sampling { temperature: 0.6, top_k: 40, seed: 1 };
+    Ok(Some(generator.continue_text(&text.prompt(), SAMPLE_TOKENS, sampling)?))
 }
 
 /// `runs/NAME-N` for the first N that is free.
@@ -72,28 +83,54 @@ fn next_folder(config: &Path) -> Result<PathBuf> {
 
 /// What is planned and what the simulator expects.
 fn introduction(prepared: &Prepared) -> String {
-    let model = &prepared.model;
     let prediction = &prepared.prediction;
     let drawing =
         timeline(&prepared.job.schedule, &prepared.config.cluster, &prediction.trace, COLUMNS);
     format!(
-        "GPT of {} blocks, width {}, {} heads, context {}, {} tokens: {} parameters\n\
-         training text: {} tokens of {}\n\n{}\n\n\
-         {}predicted {} {:.1} ms, bubble {:.1} %\n\n{drawing}",
-        model.layers,
-        model.width,
-        model.heads,
-        model.context,
-        model.vocab,
+        "{}: {} parameters\n{}\n\n{}\n\n{}predicted {} {:.1} ms, bubble {:.1} %\n\n{drawing}",
+        network_line(&prepared.model),
         prepared.job.model.n_params(),
-        prepared.text.n_train_tokens(),
-        prepared.config.data.paths.join(", "),
+        data_line(prepared),
         plan_table(prepared),
         waves(prepared),
         if prepared.job.waves.is_some() { "wave" } else { "step" },
         prepared.predicted_report_ms(),
         prediction.bubble_fraction * 100.0,
     )
+}
+
+fn network_line(network: &Network) -> String {
+    match network {
+        Network::Gpt(config) => format!(
+            "GPT of {} blocks, width {}, {} heads, context {}, {} tokens",
+            config.layers, config.width, config.heads, config.context, config.vocab
+        ),
+        Network::Conv(config) => format!(
+            "convolutions {:?} on {} x {} x {} images, fully connected {:?}, {} classes",
+            config.convolutions,
+            config.image,
+            config.image,
+            config.channels,
+            config.hidden,
+            config.classes
+        ),
+    }
+}
+
+fn data_line(prepared: &Prepared) -> String {
+    match (&prepared.data, &prepared.config.data) {
+        (Dataset::Text(text), DataConfig::Text(config)) => {
+            format!(
+                "training text: {} tokens of {}",
+                text.n_train_tokens(),
+                config.paths.join(", ")
+            )
+        }
+        (Dataset::Images(images), DataConfig::Images(config)) => {
+            format!("training images: {}, with noise {}", images.n_train(), config.noise)
+        }
+        _ => unreachable!("data is of the kind that its configuration says"),
+    }
 }
 
 /// How replicas exchange waves, if they do.
@@ -154,7 +191,7 @@ pub(crate) fn plan_table(prepared: &Prepared) -> String {
 }
 
 /// How it went.
-fn conclusion(summary: &Summary, sample: &str, folder: &Path) -> String {
+fn conclusion(summary: &Summary, unit: &str) -> String {
     let percent =
         |measured: f64, predicted: f64| format!("{:+.1} %", (measured / predicted - 1.0) * 100.0);
     let mut rows = vec![
@@ -179,6 +216,10 @@ fn conclusion(summary: &Summary, sample: &str, folder: &Path) -> String {
             percent(rank.measured_peak_bytes as f64, rank.predicted_peak_bytes as f64),
         ]
     }));
+    let (each, accuracy) = match summary.val_accuracy {
+        Some(share) => ("an image", format!(", accuracy {:.1} %", share * 100.0)),
+        None => ("a token", String::new()),
+    };
     let busy = if summary.host_overrun > OVERRUN_MAX {
         format!(
             "\nthe host was too busy: emulated devices were held up for {:.1} % of the time, so \
@@ -189,14 +230,12 @@ fn conclusion(summary: &Summary, sample: &str, folder: &Path) -> String {
         String::new()
     };
     format!(
-        "\nvalidation loss {:.3} nats a token (training: first {:.3}, last {:.3}); {:.0} tokens/s\
-         \n\n{}\n{busy}\nsample:\n{}\n\nwritten to {}",
+        "\nvalidation loss {:.3} nats {each}{accuracy} (training: first {:.3}, last {:.3}); \
+         {:.0} {unit}/s\n\n{}\n{busy}",
         summary.val_loss,
         summary.first_loss,
         summary.final_loss,
         summary.tokens_per_s,
         output::table(&["", "predicted", "measured", "difference"], &rows),
-        sample.trim_end(),
-        folder.display(),
     )
 }

@@ -5,14 +5,14 @@ use crate::arguments::ConfigArguments;
 use crate::exit;
 use crate::place;
 use anyhow::{Context, Result};
-use cavalcade::{Place, Text, serve_rank};
+use cavalcade::{Dataset, Place, serve_rank};
 
 pub(crate) fn run(arguments: &ConfigArguments) -> Result<u8> {
     let config = input::config(arguments)?;
     let place = place::from_environment()?
         .context("RANK is not set: a launcher sets it, or you do when starting a rank by hand")?;
     let (_, meter) = input::meter();
-    let text = Text::read(&config.data, config.model.context)?;
+    let data = Dataset::read(&config)?;
     let place = Place {
         rank: place.rank,
         world_size: place.world_size,
@@ -21,6 +21,6 @@ pub(crate) fn run(arguments: &ConfigArguments) -> Result<u8> {
         bind: config.launch.bind,
         join_timeout: config.launch.join_timeout,
     };
-    serve_rank(&config, &text, &place, meter)?;
+    serve_rank(&config, &data, &place, meter)?;
     Ok(exit::OK)
 }

@@ -104,8 +104,8 @@ fn devices_and_pipelines() {
     check(
         Configuration::new(&[&["a", "b", "c", "d", "e"]]),
         expect![[r#"
-        2: error: c.toml: pipeline[0] has 5 devices for 4 layers (embedding, blocks,
-        head); each needs at least one layer"#]],
+            2: error: c.toml: pipeline[0] has 5 devices for 4 layers (embedding .. head);
+            each needs at least one layer"#]],
     );
 }
 
@@ -177,9 +177,9 @@ fn schedules_that_nothing_can_be_trained_with() {
     check(
         motley().set("plan.schedule", "janus"),
         expect![[r#"
-        2: error: c.toml: plan.schedule: `janus` is for objectives that hold gradients
-        by the input, and a language model's loss has none; use another kind such as
-        1f1b, or draw this one with `cavalcade schedule`"#]],
+            2: error: c.toml: plan.schedule: `janus` is for objectives that hold gradients
+            by the input, and no model's loss here has any; use another kind such as 1f1b,
+            or draw this one with `cavalcade schedule`"#]],
     );
 }
 

@@ -69,8 +69,8 @@ fn a_damaged_model_is_named() {
     .assert_eq(&refused("the", ""));
     room.write("r/model/config.json", "{");
     expect![[r#"
-        error: r/model/config.json: the model config is not valid JSON of the GPT-2
-        form: EOF while parsing an object at line 1 column 1"#]]
+        error: r/model/config.json: the model config is not valid JSON of its form: EOF
+        while parsing an object at line 1 column 1"#]]
     .assert_eq(&refused("the", ""));
     room.write("r/model/config.json", config);
 

@@ -11,6 +11,7 @@ mod by_hand;
 mod endings;
 mod generate;
 mod help;
+mod images;
 mod process;
 mod support;
 mod train;

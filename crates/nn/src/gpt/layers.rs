@@ -34,7 +34,7 @@ impl Table {
 
     /// The products of activations `[B, T, W]` with every row, `[B, T, entries]`.
     pub(super) fn scores(&self, x: Tensor<3>, weight_pass: &WeightPass) -> Tensor<3> {
-        weight_pass.scores(x, self.weight.val())
+        weight_pass.scores(x, self.weight.val(), None)
     }
 }
 

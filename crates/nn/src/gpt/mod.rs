@@ -9,13 +9,14 @@ mod layers;
 
 use crate::burn_chunk::{BurnChunk, ChunkEnds};
 use crate::layout::Layout;
-use crate::{Chunk, ChunkError, ChunkModule, ChunkParam, ModuleInput, WeightPass};
+use crate::leaves::Leaves;
+use crate::{Chunk, ChunkError, ChunkModule, ModuleInput, WeightPass};
 use attention::causal_mask;
 use block::Block;
 use burn::Tensor;
-use burn::module::{Module, Param};
-use burn::tensor::{Device, TensorData};
-use cavalcade_model::{GptConfig, Model, ParamRef, init_values};
+use burn::module::Module;
+use burn::tensor::Device;
+use cavalcade_model::{GptConfig, Model};
 use layers::{LayerNorm, Table};
 use std::ops::Range;
 
@@ -59,7 +60,7 @@ fn burn_chunk(config: &GptConfig, layers: Range<u32>, seed: u64) -> BurnChunk<Gp
         ln_f: leaves.has("ln_f.weight").then(|| leaves.norm("ln_f")),
         lm_head: leaves.table("lm_head.weight"),
     };
-    let layout = Layout::of_params(&module, stored(&refs), &|path| logical(path, first_block));
+    let layout = Layout::of_params(&module, leaves.stored(), &|path| logical(path, first_block));
     let ends = ChunkEnds { first: layers.start == 0, last: layers.end == model.n_layers() };
     BurnChunk::with_layout(module, &device, ends, layout)
 }
@@ -129,40 +130,7 @@ fn logical(path: &str, first_block: u32) -> String {
     format!("h.{}.{rest}", first_block + idx)
 }
 
-/// The parameters with their places in the flat buffers.
-fn stored(refs: &[ParamRef<'_>]) -> Vec<ChunkParam> {
-    let mut offset = 0;
-    let place = |param: &ParamRef<'_>| {
-        let start = offset;
-        offset += param.spec.n_values();
-        let (name, shape) = (param.spec.name.clone(), param.spec.shape.clone());
-        ChunkParam { name, shape, offset: start, tie: param.tie, layer: param.layer }
-    };
-    refs.iter().map(place).collect()
-}
-
-/// Makes the parameters of a chunk with their initial values.
-struct Leaves<'a> {
-    refs: &'a [ParamRef<'a>],
-    seed: u64,
-    device: &'a Device,
-}
-
 impl Leaves<'_> {
-    fn has(&self, name: &str) -> bool {
-        self.refs.iter().any(|param| param.spec.name == name)
-    }
-
-    fn find<const D: usize>(&self, name: &str) -> Option<Param<Tensor<D>>> {
-        let spec = self.refs.iter().find(|param| param.spec.name == name)?.spec;
-        let data = TensorData::new(init_values(spec, self.seed), spec.shape.clone());
-        Some(Param::from_data(data, self.device))
-    }
-
-    fn get<const D: usize>(&self, name: &str) -> Param<Tensor<D>> {
-        self.find(name).unwrap_or_else(|| panic!("the chunk's description has `{name}`"))
-    }
-
     fn table(&self, name: &str) -> Option<Table> {
         self.find(name).map(|weight| Table { weight })
     }

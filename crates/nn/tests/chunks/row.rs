@@ -1,7 +1,7 @@
 //! A row of chunks run as a pipeline would, in one thread: what the tests compare.
 
-use cavalcade_model::{GptConfig, Model};
-use cavalcade_nn::{Chunk, ChunkInput, ChunkOutput, Targets, gpt_chunk};
+use cavalcade_model::{GptConfig, Network};
+use cavalcade_nn::{Chunk, ChunkInput, ChunkOutput, Targets, network_chunk};
 use cavalcade_units::MicrobatchId;
 use std::collections::BTreeMap;
 
@@ -11,18 +11,32 @@ pub(crate) struct Row(pub(crate) Vec<Box<dyn Chunk>>);
 impl Row {
     /// The model cut before each layer of `cuts`.
     pub(crate) fn of(config: &GptConfig, cuts: &[u32]) -> Self {
-        let n_layers = Model::gpt(config).n_layers();
+        Self::of_network(&Network::Gpt(config.clone()), cuts)
+    }
+
+    /// The same of a network of any family.
+    pub(crate) fn of_network(network: &Network, cuts: &[u32]) -> Self {
+        let n_layers = network.n_layers();
         let starts = [0].iter().chain(cuts);
         let ends = cuts.iter().chain([&n_layers]);
-        Self(starts.zip(ends).map(|(&start, &end)| gpt_chunk(config, start..end, 7)).collect())
+        Self(starts.zip(ends).map(|(&start, &end)| network_chunk(network, start..end, 7)).collect())
     }
 
     /// The forward pass; the loss.
     pub(crate) fn forward(&mut self, microbatch: u32, batch: &Batch, loss_scale: f32) -> f64 {
+        self.forward_of(microbatch, (batch.input(), batch.targets()), loss_scale)
+    }
+
+    /// The same of any input and targets.
+    pub(crate) fn forward_of(
+        &mut self,
+        microbatch: u32,
+        (mut input, targets): (ChunkInput, Targets),
+        loss_scale: f32,
+    ) -> f64 {
         let n_chunks = self.0.len();
-        let mut input = batch.input();
         for (idx, chunk) in self.0.iter_mut().enumerate() {
-            let targets = (idx + 1 == n_chunks).then(|| batch.targets());
+            let targets = (idx + 1 == n_chunks).then(|| targets.clone());
             let output = chunk.forward(MicrobatchId(microbatch), input, targets, loss_scale);
             match output.unwrap() {
                 ChunkOutput::Activation(activation) => input = ChunkInput::Activation(activation),
@@ -38,7 +52,7 @@ impl Row {
         for chunk in self.0.iter_mut().rev() {
             gradient = chunk.backward(MicrobatchId(microbatch), gradient).unwrap();
         }
-        assert!(gradient.is_none(), "token ids have no gradient");
+        assert!(gradient.is_none(), "the data has no gradient");
     }
 
     /// The first half of the backward pass.
@@ -47,7 +61,7 @@ impl Row {
         for chunk in self.0.iter_mut().rev() {
             gradient = chunk.backward_input(MicrobatchId(microbatch), gradient).unwrap();
         }
-        assert!(gradient.is_none(), "token ids have no gradient");
+        assert!(gradient.is_none(), "the data has no gradient");
     }
 
     /// The second half.

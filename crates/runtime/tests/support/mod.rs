@@ -1,19 +1,19 @@
 //! Small jobs for the tests of this crate.
 
 use cavalcade_cluster::{Cluster, Device};
-use cavalcade_data::TokenSet;
+use cavalcade_data::{ImageRule, ImageSplit, TokenSet};
 use cavalcade_lower::{OpCosts, lower};
-use cavalcade_model::{GptConfig, Model};
+use cavalcade_model::{ConvConfig, GptConfig, Model, Network};
 use cavalcade_plan::{Pipeline, Plan, Stage, Waves};
 use cavalcade_profile::{ClockMeter, LayerProfile, LinkProfile, Meter, ParamBytes, Profile};
 use cavalcade_runtime::{
-    Job, LearningRate, OptimizerSettings, ServerSettings, Settings, Values, WavesOfRun,
+    Job, LearningRate, OptimizerSettings, Samples, ServerSettings, Settings, Values, WavesOfRun,
 };
 use cavalcade_schedule::{Form, Kind, Options, check};
 use cavalcade_units::{Bandwidth, Bytes, DeviceId, Nanos};
 use std::sync::Arc;
 
-/// Blocks of the model; with embedding and head there are two layers more.
+/// Blocks of a GPT; with embedding and head there are two layers more.
 const BLOCKS: usize = 3;
 const CONTEXT: usize = 8;
 
@@ -23,6 +23,8 @@ pub(crate) struct Case {
     pub(crate) pipelines: Vec<(Vec<u32>, u32)>,
     pub(crate) kind: Kind,
     pub(crate) tied: bool,
+    /// A convolutional network on images instead of a GPT on text; five layers both.
+    pub(crate) on_images: bool,
     pub(crate) clip_norm: Option<f64>,
     pub(crate) optimizer: OptimizerSettings,
     /// What the passes add; clipping is set by `clip_norm`.
@@ -40,6 +42,7 @@ impl Case {
             pipelines: pipelines.iter().map(|(cuts, n)| (cuts.to_vec(), *n)).collect(),
             kind: Kind::OneFOneB,
             tied: true,
+            on_images: false,
             clip_norm: Some(1.0),
             optimizer: OptimizerSettings::AdamW {
                 beta1: 0.9,
@@ -56,9 +59,11 @@ impl Case {
     }
 
     pub(crate) fn job(&self) -> Job {
-        let config =
-            GptConfig::new(23, CONTEXT, 16, 2, BLOCKS, self.tied, false).expect("it is legal");
-        let model = Model::gpt(&config);
+        let (network, samples) = match self.on_images {
+            true => images(self.seed),
+            false => text(self.tied),
+        };
+        let model = network.model();
         let (pipelines, n_devices) = self.pipelines(model.n_layers());
         let plan =
             Plan::new(pipelines, 2, self.kind, model.n_layers(), n_devices).expect("it is legal");
@@ -87,9 +92,9 @@ impl Case {
             microbatch_size: 2,
             schedule: Arc::new(check(schedule, None).expect("it is legal")),
             costs: Arc::new(costs),
-            tokens: Arc::new(tokens()),
+            samples,
             model: Arc::new(model),
-            config,
+            network,
             waves: plan
                 .waves_of_step()
                 .map(|(per_step, _)| WavesOfRun { per_step, total: self.steps }),
@@ -127,9 +132,21 @@ impl Case {
     }
 }
 
-/// A short text of a little structure.
-fn tokens() -> TokenSet {
-    TokenSet::new((0..400u32).map(|i| (i * i / 7 + i) % 23).collect())
+/// A small GPT, and a short text of a little structure.
+fn text(tied: bool) -> (Network, Samples) {
+    let config = GptConfig::new(23, CONTEXT, 16, 2, BLOCKS, tied, false).expect("it is legal");
+    let tokens = TokenSet::new((0..400u32).map(|i| (i * i / 7 + i) % 23).collect());
+    (Network::Gpt(config), Samples::Text { tokens: Arc::new(tokens), context: CONTEXT })
+}
+
+/// Two convolutions, two hidden layers and the classes; and images for them.
+fn images(seed: u64) -> (Network, Samples) {
+    let (side, channels, classes) = (8, 3, 5);
+    let (convolutions, hidden) = (vec![4, 6], vec![12, 7]);
+    let config = ConvConfig { image: side, channels, convolutions, hidden, classes };
+    let rule = ImageRule { side, channels, classes, n_images: 40, noise: 0.5, seed };
+    let split = ImageSplit::new(rule, 0.1).expect("it is legal");
+    (Network::Conv(config), Samples::Images(Arc::new(split.train)))
 }
 
 fn cluster(n_devices: usize) -> Cluster {
