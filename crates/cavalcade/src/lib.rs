@@ -25,6 +25,7 @@
 //! | a plan is made, lowered, checked, simulated | `prepare` |
 //! | workers run it, files are written | `train`, `report` |
 //! | it is compared with one process | `verify` |
+//! | runs on a cluster are compared | `comparison` |
 //! | a run without a flush is replayed | `replay` |
 //! | the trained model meets held-out samples | `whole` |
 //! | the model continues a text | `generate` |
@@ -32,6 +33,7 @@
 //! | a plan is simulated on devices that are not there | `simulation` |
 
 mod allocation;
+mod comparison;
 mod config;
 mod dataset;
 mod draw;
@@ -60,6 +62,9 @@ pub use cavalcade_schedule::{CheckedSchedule, Kind, Reduction, Schedule};
 pub use cavalcade_sim::Prediction;
 pub use cavalcade_transport::Secret;
 pub use cavalcade_units::{Bandwidth, Bytes, DeviceId, Nanos, Rank};
+pub use comparison::{
+    Case, Throughput, all_reduce_case, bytes_between_nodes, hetpipe_cases, network_of, throughput,
+};
 pub use config::{
     Config, ConfigError, DataConfig, ImagesConfig, LaunchConfig, PipelineConfig, PlanConfig,
     SyncConfig, TextConfig, TokenizerKind, WavesConfig,

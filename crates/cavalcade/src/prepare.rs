@@ -95,8 +95,15 @@ impl Prepared {
 
     /// What the simulator says of a step, or of a wave where a step has several: milliseconds.
     pub fn predicted_report_ms(&self) -> f64 {
-        let per_step = self.job.waves.map_or(1, |waves| waves.per_step);
-        self.prediction.step_time.as_millis_f64() / f64::from(per_step)
+        let Some(waves) = self.job.waves else {
+            return self.prediction.step_time.as_millis_f64();
+        };
+        // A run of one step fills and empties its pipelines within it.
+        let time = match waves.total <= u64::from(waves.per_step) {
+            true => self.prediction.trace.makespan(),
+            false => self.prediction.step_time,
+        };
+        time.as_millis_f64() / f64::from(waves.per_step)
     }
 
     /// The plan's text form.
@@ -181,6 +188,11 @@ pub(crate) fn fits(
         found.0, found.1, found.2, expected.0, expected.1, expected.2
     );
     Err(Error::Plan { path: path.to_owned(), problem })
+}
+
+/// What a device needs that holds the whole model and takes one micro-batch after the other.
+pub(crate) fn whole_model_bytes(network: &Model, profile: &Profile) -> Bytes {
+    stage_bytes(network, profile, 0..network.n_layers(), 1, StagePasses::default())
 }
 
 /// What the configuration fixes, completed by the exact rules: layers by dynamic programming over

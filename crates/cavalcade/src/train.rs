@@ -10,6 +10,7 @@ use crate::report::{RankSummary, StepMetrics, Summary, chrome_trace};
 use crate::run_folder::RunFolder;
 use crate::verify::{Comparison, Verification};
 use crate::whole::{accuracy, mean_loss, whole_chunk};
+use cavalcade_engine::Trace;
 use cavalcade_model::Network;
 use cavalcade_plan::Plan;
 use cavalcade_profile::{Meter, Profile};
@@ -46,6 +47,8 @@ pub struct Trained {
     pub summary: Summary,
     /// The trained model, if it is one of text.
     pub generator: Option<Generator>,
+    /// When each action of the last step ran that was reported whole.
+    pub last_trace: Option<Trace>,
 }
 
 impl Trainer {
@@ -121,7 +124,8 @@ impl Trainer {
             }
             _ => None,
         };
-        Ok(Trained { summary, generator })
+        let last_trace = last.map(|step| step.trace.clone());
+        Ok(Trained { summary, generator, last_trace })
     }
 
     /// Runs `steps` steps beside one process on the whole batch.

@@ -27,6 +27,9 @@ pub(crate) enum Command {
     /// Reads the run's folder, goes through its log of versions, and compares loss and final
     /// weights. Exits with 1 if they differ, or if weights were staler than the run allows.
     Replay(ReplayRun),
+    /// Compare ways to train on a cluster, simulated and measured
+    #[command(subcommand)]
+    Bench(Bench),
     /// Continue a text with a trained model
     Generate(Generate),
     /// Measure layers and links on this machine and write a profile
@@ -112,6 +115,38 @@ pub(crate) struct ReplayRun {
     /// Largest relative difference that passes
     #[arg(long, default_value_t = 1e-5, value_parser = tolerance)]
     pub(crate) tolerance: f64,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Bench {
+    /// Waves and parameter servers by policy, distance and devices, against an all-reduce
+    ///
+    /// Throughput, the mean wait of a pull, the share of their time that devices are held up by it,
+    /// and what goes between nodes for each micro-batch: values of the computation, and parameters
+    /// to and from their servers. The all-reduce is plain data parallelism over the devices that
+    /// hold the whole model, one micro-batch each.
+    Hetpipe(BenchHetPipe),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct BenchHetPipe {
+    #[command(flatten)]
+    pub(crate) config: ConfigArguments,
+    /// Run every case for this many waves or steps too
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(4..=256))]
+    pub(crate) measure: Option<u64>,
+    /// Race to this loss: waves at distance 0 and 4, and the all-reduce
+    #[arg(long, value_name = "LOSS")]
+    pub(crate) target: Option<f64>,
+    /// Seeds of the race
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) seeds: u64,
+    /// Waves or steps of the race, at most
+    #[arg(long, value_name = "N", default_value_t = 250)]
+    pub(crate) reports: u64,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,

@@ -1,10 +1,10 @@
 //! Costs of a real cluster, as far as they were measured.
 
-use crate::collective_cost::{all_gather, all_reduce};
+use crate::collective_cost::{all_gather, all_reduce, ring_all_reduce};
 use crate::costs::{Costs, LinkCost};
 use cavalcade_cluster::{LinkSpec, Resource};
 use cavalcade_lower::{OpCosts, link};
-use cavalcade_schedule::{CollectiveKind, MemoryModel, Op, Value};
+use cavalcade_schedule::{CollectiveKind, MemoryModel, Op, Reduction, Value};
 use cavalcade_units::{Bytes, DeviceId, Nanos};
 
 /// Arithmetic by the profile at each device's speed, links by the cluster: on top of what the
@@ -84,7 +84,11 @@ impl Costs for ProfiledCosts {
                 let cluster = self.ops.cluster();
                 let node = |device| cluster.device(device).node();
                 let bytes = self.ops.bucket_bytes(bucket);
-                all_reduce(self, self.ops.reduction(), group, node, bytes)
+                match self.ops.reduction() {
+                    // What is emulated sums by the ring alone.
+                    Reduction::Ring if !cluster.is_shared() => ring_all_reduce(self, group, bytes),
+                    reduction => all_reduce(self, reduction, group, node, bytes),
+                }
             }
             CollectiveKind::GradNorm => all_gather(self, group, Bytes(8)),
         }

@@ -132,7 +132,7 @@ impl Config {
         })
     }
 
-    fn check(mut file: ConfigFile, path: &Path) -> Result<Self, ConfigError> {
+    pub(super) fn check(mut file: ConfigFile, path: &Path) -> Result<Self, ConfigError> {
         let fail = |key: &str, problem: String| ConfigError::Value {
             path: path.to_owned(),
             key: key.to_owned(),

@@ -14,6 +14,7 @@ mod file;
 mod network;
 mod overrides;
 mod sync;
+mod varied;
 
 pub use checked::{Config, LaunchConfig, PipelineConfig, PlanConfig};
 pub use error::ConfigError;

@@ -124,3 +124,26 @@ pub(crate) fn meter() -> (Arc<ProcessMeter>, Arc<dyn Meter>) {
     let shared: Arc<dyn Meter> = Arc::clone(&meter) as Arc<dyn Meter>;
     (meter, shared)
 }
+
+/// A folder that is gone when this is.
+pub(crate) struct TemporaryFolder {
+    pub(crate) path: PathBuf,
+}
+
+impl TemporaryFolder {
+    /// One for `what`, of this process alone.
+    pub(crate) fn create(what: &str) -> Result<Self> {
+        let name = format!("cavalcade-{what}-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&path)
+            .with_context(|| format!("{} cannot be made", path.display()))?;
+        Ok(Self { path })
+    }
+}
+
+impl Drop for TemporaryFolder {
+    fn drop(&mut self) {
+        // What cannot be taken away is left to the system's own cleaning of its temporary folder.
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
+}

@@ -1,5 +1,6 @@
 //! One module a command.
 
+mod bench;
 mod generate;
 mod input;
 mod probe;
@@ -19,6 +20,7 @@ pub(crate) fn run(command: Command) -> Result<u8> {
     match command {
         Command::Train(arguments) => train::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
+        Command::Bench(arguments) => bench::run(&arguments),
         Command::Replay(arguments) => replay::run(&arguments),
         Command::Generate(arguments) => generate::run(&arguments),
         Command::Probe(arguments) => probe::run(&arguments),

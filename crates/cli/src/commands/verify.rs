@@ -20,7 +20,7 @@ pub(crate) fn run(arguments: &Verify) -> Result<u8> {
     if !arguments.json {
         output::print(&plan_table(&prepared));
     }
-    let folder = TemporaryFolder::create()?;
+    let folder = input::TemporaryFolder::create("verify")?;
     let resolved = folder.path.join("config.toml");
     std::fs::write(&resolved, prepared.config.to_toml())
         .with_context(|| format!("{} cannot be written", resolved.display()))?;
@@ -57,26 +57,4 @@ pub(crate) fn run(arguments: &Verify) -> Result<u8> {
         ));
     }
     Ok(if verification.passed { exit::OK } else { exit::CHECK_FAILED })
-}
-
-/// A folder that is gone when this is.
-struct TemporaryFolder {
-    path: std::path::PathBuf,
-}
-
-impl TemporaryFolder {
-    fn create() -> Result<Self> {
-        let name = format!("cavalcade-verify-{}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&path)
-            .with_context(|| format!("{} cannot be made", path.display()))?;
-        Ok(Self { path })
-    }
-}
-
-impl Drop for TemporaryFolder {
-    fn drop(&mut self) {
-        // What cannot be taken away is left to the system's own cleaning of its temporary folder.
-        let _ = std::fs::remove_dir_all(&self.path);
-    }
 }
