@@ -37,10 +37,18 @@ impl<'a> Allocating<'a> {
         let no_plan = |message: String| Error::NoPlan(format!("plan.allocation: {message}"));
         let workers = match policy {
             Policy::Auto => {
-                let score = |workers: &[Vec<DeviceId>]| self.score(workers).ok();
+                let score = |workers: &[Vec<DeviceId>]| self.quick_score(workers).ok();
                 let class = |device| self.class(device);
                 let found = search(&nodes, &power, &class, GROUPINGS, &score);
-                found.map_err(|e| no_plan(e.to_string()))?.workers
+                let found = found.map_err(|e| no_plan(e.to_string()))?.workers;
+                // With the best number in flight for each, no fixed policy may be better.
+                let fixed = Policy::ALL.into_iter().filter(|policy| *policy != Policy::Auto);
+                let fixed = fixed.filter_map(|policy| allocate(policy, &nodes, &power).ok());
+                let scored = std::iter::once(found).chain(fixed);
+                let scored =
+                    scored.filter_map(|workers| Some((self.score(&workers).ok()?, workers)));
+                let best = scored.min_by(|(one, _), (other, _)| one.total_cmp(other));
+                best.ok_or_else(|| no_plan("no grouping of the devices fits".to_owned()))?.1
             }
             policy => allocate(policy, &nodes, &power).map_err(|e| Error::Plan {
                 path: self.config.path.clone(),
@@ -48,6 +56,18 @@ impl<'a> Allocating<'a> {
             })?,
         };
         self.arranged(&workers)
+    }
+
+    /// As [`Self::score`], with as many micro-batches in flight as the largest has devices, if that
+    /// is left open.
+    fn quick_score(&self, workers: &[Vec<DeviceId>]) -> Result<f64, Error> {
+        let mut config = self.config.clone();
+        if let Some(waves) = &mut config.sync.waves {
+            let largest = workers.iter().map(Vec::len).max().unwrap_or(1) as u32;
+            waves.in_flight.get_or_insert(largest);
+        }
+        let quick = Allocating { config: &config, network: self.network, profile: self.profile };
+        quick.score(workers).or_else(|_| self.score(workers))
     }
 
     /// Seconds a micro-batch with these virtual workers, by the simulator.
@@ -107,7 +127,7 @@ impl<'a> Allocating<'a> {
         let (kind, passes) = match &config.sync.waves {
             Some(waves) => {
                 let served = (idx == 0).then_some(n_workers as u32);
-                waves::passes(config, waves, length, served)
+                waves::passes(config, waves, (length, waves.distance.unwrap_or(0)), served)
             }
             None => (plan.kind, StagePasses::of(plan.kind, plan.split_backward, plan.recompute)),
         };
@@ -169,5 +189,65 @@ impl<'a> Allocating<'a> {
         };
         let first = self.config.cluster.devices().iter().position(|other| is_like(&other));
         first.expect("a device is like itself") as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Allocating;
+    use crate::config::Config;
+    use cavalcade_lower::nominal;
+    use cavalcade_model::{GptConfig, Network};
+    use cavalcade_planner::{Policy, allocate};
+    use cavalcade_profile::ParamBytes;
+    use cavalcade_units::FlopRate;
+    use std::path::Path;
+
+    /// Two strong devices with little memory, two weak ones with much, two in between, on three
+    /// nodes.
+    const CLUSTER: &str = r#"
+        model = { layers = 4, width = 64, heads = 4, context = 32, tied = false }
+        data = { path = "text.txt" }
+        train = { clip_norm = 0, microbatch = 2, steps = 20 }
+        plan = { allocation = "auto" }
+        sync = { mode = "wsp", distance = 1 }
+        link = { latency = "100 us", bandwidth = "100 Mbit/s" }
+        device = [
+            { name = "a0", node = "a", speed = 0.9, memory = "24 MiB" },
+            { name = "a1", node = "a", speed = 0.8, memory = "24 MiB" },
+            { name = "b0", node = "b", speed = 0.3, memory = "64 MiB" },
+            { name = "b1", node = "b", speed = 0.2, memory = "64 MiB" },
+            { name = "c0", node = "c", speed = 0.5, memory = "32 MiB" },
+            { name = "c1", node = "c", speed = 0.6, memory = "32 MiB" },
+        ]
+    "#;
+
+    #[test]
+    fn the_search_is_never_worse_than_a_fixed_policy() {
+        for sync in ["flush", "wsp"] {
+            let config =
+                Config::parse(CLUSTER, Path::new("c.toml"), &[format!("sync.mode={sync}")]);
+            let config = config.unwrap();
+            let gpt = GptConfig::new(50, 32, 64, 4, 4, false, false).unwrap();
+            let bytes = ParamBytes { weights: 8, gradients: 4, optimizer: 8 };
+            let profile = nominal(&gpt, 2, bytes, FlopRate::from_flops_per_second(1e10));
+            let network = Network::Gpt(gpt).model();
+            let allocating = Allocating::new(&config, &network, &profile);
+            let found = allocating.allocated().unwrap();
+            let workers: Vec<_> =
+                found.plan.pipelines.iter().map(|pipeline| pipeline.devices.clone()).collect();
+            let score = allocating.score(&workers).unwrap();
+            let nodes = allocating.nodes();
+            let fixed = Policy::ALL.into_iter().filter(|policy| *policy != Policy::Auto);
+            let mut n_scored = 0;
+            for policy in fixed {
+                let power = |device| allocating.device(device).speed.unwrap_or(1.0);
+                let Ok(workers) = allocate(policy, &nodes, &power) else { continue };
+                let Ok(fixed) = allocating.score(&workers) else { continue };
+                assert!(score <= fixed * (1.0 + 1e-9), "{sync}: {policy} {fixed}, auto {score}");
+                n_scored += 1;
+            }
+            assert!(n_scored > 0, "{sync}");
+        }
     }
 }

@@ -55,6 +55,7 @@ pub fn probe(
         base: base + measured.resident,
         loopback,
         op_overhead: handover(meter),
+        jitter: measured.jitter,
     })
 }
 

@@ -8,13 +8,15 @@ use cavalcade_lower::{OpCosts, StagePasses, copies_of_waves, lower};
 use cavalcade_model::Model;
 use cavalcade_plan::{Placement, Plan, Waves};
 use cavalcade_profile::Profile;
-use cavalcade_schedule::{Kind, check};
-use cavalcade_sim::{Prediction, ProfiledCosts, predict};
+use cavalcade_schedule::{CheckedSchedule, Kind, check};
+use cavalcade_sim::{Disturbance, Prediction, ProfiledCosts, predict, predict_disturbed};
 
 /// Most waves between two drains of the pipelines, after which a report with times is made.
 const WAVES_PER_STEP: u64 = 256;
 /// Waves by which numbers in flight are compared.
 const COMPARED_WAVES: u32 = 12;
+/// Most waves apart that are tried.
+const MOST_DISTANCE: u32 = 8;
 /// More in flight has to be faster by this share to be worth its memory and its staleness.
 const WORTH: f64 = 0.01;
 
@@ -30,11 +32,16 @@ pub(crate) fn make_plan(
         Some(length) => length,
         None => fastest(config, waves, network, profile)?.0,
     };
-    Making { config, waves, network, profile }.plan(length, per_step)
+    let made = Making { config, waves, network, profile };
+    let distance = match waves.distance {
+        Some(distance) => distance,
+        None => made.best_distance(length)?,
+    };
+    made.plan(length, per_step, distance)
 }
 
-/// How many in flight are fastest, or what is fixed, and the seconds that each pipeline then takes a
-/// micro-batch.
+/// How many in flight are fastest, or what is fixed, and the seconds that each pipeline then takes
+/// for a micro-batch.
 pub(crate) fn fastest(
     config: &Config,
     waves: &WavesConfig,
@@ -48,17 +55,17 @@ pub(crate) fn fastest(
     }
 }
 
-/// The kind of schedule with `length` in flight, and how the passes of a stage run, with which the
-/// servers of `served` replicas are if they are with stages.
+/// The kind of schedule with `length` in flight, and how the passes of a stage run where replicas
+/// may be `distance` waves apart. With the stage are the servers of `served` replicas, if any.
 pub(crate) fn passes(
     config: &Config,
     waves: &WavesConfig,
-    length: u32,
+    (length, distance): (u32, u32),
     served: Option<u32>,
 ) -> (Kind, StagePasses) {
     let kind = Kind::HetPipe { wave: Some(length) };
     let served = served.filter(|_| waves.servers == Placement::Local);
-    let copies = copies_of_waves(length, waves.distance, served);
+    let copies = copies_of_waves(length, distance, served);
     let passes = StagePasses::of(kind, config.plan.split_backward, config.plan.recompute);
     (kind, StagePasses { copies, ..passes })
 }
@@ -71,12 +78,14 @@ struct Making<'a> {
 }
 
 impl Making<'_> {
-    fn plan(&self, length: u32, per_step: u32) -> Result<Plan, Error> {
+    fn plan(&self, length: u32, per_step: u32, distance: u32) -> Result<Plan, Error> {
         let Self { config, network, profile, .. } = *self;
         let plan = &config.plan;
-        let distance = self.waves.distance;
         let n_replicas = plan.pipelines.len() as u32;
-        let of = |idx: usize| passes(config, self.waves, length, (idx == 0).then_some(n_replicas));
+        let of = |idx: usize| {
+            let served = (idx == 0).then_some(n_replicas);
+            passes(config, self.waves, (length, distance), served)
+        };
         let kind = of(0).0;
         let microbatches = length.checked_mul(per_step).ok_or_else(|| Error::Plan {
             path: config.path.clone(),
@@ -120,9 +129,34 @@ impl Making<'_> {
         Ok(*times.iter().find(is_good).expect("the best is as fast as itself"))
     }
 
+    /// The fewest waves apart that are about as fast as any while compute times vary as they were
+    /// measured to.
+    fn best_distance(&self, length: u32) -> Result<u32, Error> {
+        let Self { config, network, profile, .. } = *self;
+        let mut times: Vec<(u32, f64)> = Vec::new();
+        for distance in 0..=MOST_DISTANCE {
+            let plan = match self.plan(length, COMPARED_WAVES, distance) {
+                Ok(plan) => plan,
+                // Further apart needs more memory.
+                Err(_) if !times.is_empty() => break,
+                Err(error) => return Err(error),
+            };
+            let Ok((schedule, costs)) = lowered(config, &plan, network, profile) else { break };
+            let jitter = Disturbance { seed: 1, jitter: profile.jitter, ..Disturbance::default() };
+            let trouble = jitter.check(schedule.n_devices());
+            let trouble = trouble.map_err(|e| Error::Argument(format!("the profile: {e}")))?;
+            let prediction = predict_disturbed(&schedule, &costs, &trouble);
+            let prediction = prediction.map_err(|e| Error::NoPlan(e.to_string()))?;
+            times.push((distance, prediction.step_time.as_secs_f64()));
+        }
+        let best = times.iter().map(|&(_, time)| time).min_by(f64::total_cmp).unwrap_or_default();
+        let good = times.iter().find(|(_, time)| *time <= best * (1.0 + WORTH));
+        Ok(good.map_or(0, |&(distance, _)| distance))
+    }
+
     /// Predicted seconds a micro-batch of each pipeline.
     fn time_of_one(&self, length: u32) -> Result<f64, Error> {
-        let plan = self.plan(length, COMPARED_WAVES)?;
+        let plan = self.plan(length, COMPARED_WAVES, self.waves.distance.unwrap_or(0))?;
         let prediction = predicted(self.config, &plan, self.network, self.profile)?;
         Ok(prediction.step_time.as_secs_f64() / f64::from(COMPARED_WAVES * length))
     }
@@ -135,8 +169,18 @@ pub(crate) fn predicted(
     network: &Model,
     profile: &Profile,
 ) -> Result<Prediction, Error> {
+    let (schedule, costs) = lowered(config, plan, network, profile)?;
+    predict(&schedule, &costs).map_err(|e| Error::NoPlan(e.to_string()))
+}
+
+fn lowered(
+    config: &Config,
+    plan: &Plan,
+    network: &Model,
+    profile: &Profile,
+) -> Result<(CheckedSchedule, ProfiledCosts), Error> {
     let schedule = lower(plan, network, profile, &config.cluster, &options(config, plan));
     let costs = OpCosts::new(&schedule, network, profile, &config.cluster);
     let schedule = check(schedule, Some(&costs)).map_err(|e| refused(e, &config.cluster))?;
-    predict(&schedule, &ProfiledCosts::new(costs)).map_err(|e| Error::NoPlan(e.to_string()))
+    Ok((schedule, ProfiledCosts::new(costs)))
 }

@@ -75,5 +75,6 @@ pub fn nominal(
         base: Bytes::ZERO,
         loopback: LinkProfile { latency: Nanos::ZERO, bandwidth: free },
         op_overhead: Nanos::ZERO,
+        jitter: 0.0,
     }
 }

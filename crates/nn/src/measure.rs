@@ -24,7 +24,7 @@ use cavalcade_units::{Bytes, MicrobatchId, Nanos};
 use rayon::ThreadPoolBuilder;
 
 /// What [`profile_layers`] finds: the part of a profile that needs no second process.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Measured {
     /// Every layer of the model, in order.
     pub layers: Vec<LayerProfile>,
@@ -34,6 +34,9 @@ pub struct Measured {
     /// Bytes that a thread keeps once it has computed: the buffers in which matrix products pack
     /// their operands, and the like.
     pub resident: Bytes,
+    /// Standard deviation of a whole pass's time over its mean, over all layers, each weighed by
+    /// its time.
+    pub jitter: f64,
 }
 
 /// Passes before any counts: they fill caches and the allocator's lists.
@@ -78,6 +81,21 @@ struct Sample {
     output: Bytes,
 }
 
+/// How long something takes, and how much that varies, in seconds.
+struct Spread {
+    mean: f64,
+    deviation: f64,
+}
+
+impl Spread {
+    fn of(times: &[f64]) -> Self {
+        let n = times.len().max(1) as f64;
+        let mean = times.iter().sum::<f64>() / n;
+        let variance = times.iter().map(|time| (time - mean).powi(2)).sum::<f64>() / n;
+        Self { mean, deviation: variance.sqrt() }
+    }
+}
+
 /// Time and memory of one pass.
 struct Span {
     time: Nanos,
@@ -91,17 +109,24 @@ impl Bench<'_> {
         let before = self.meter.live_bytes();
         let model = self.network.model();
         let mut layers: Vec<LayerProfile> = Vec::new();
+        let (mut deviations, mut means) = (0.0, 0.0);
         for layer in 0..model.n_layers() {
             let name = model.layers[layer as usize].name.clone();
             layers.push(match (0..layer).find(|&other| self.is_alike(&model, other, layer)) {
                 Some(other) => LayerProfile { name, ..layers[other as usize].clone() },
-                None => self.layer(name, layer)?,
+                None => {
+                    let (measured, spread) = self.layer(name, layer)?;
+                    deviations += spread.deviation;
+                    means += spread.mean;
+                    measured
+                }
             });
         }
         let optimizer_per_million = self.optimizer(typical(&model));
         drop(model);
         let resident = self.meter.live_bytes().saturating_sub(before);
-        Ok(Measured { layers, optimizer_per_million, resident })
+        let jitter = if means > 0.0 { deviations / means } else { 0.0 };
+        Ok(Measured { layers, optimizer_per_million, resident, jitter })
     }
 
     /// Whether two layers between the ends do the same to tensors of the same sizes.
@@ -115,7 +140,7 @@ impl Bench<'_> {
         is_inner(one) && is_inner(other) && sizes(one) == sizes(other)
     }
 
-    fn layer(&self, name: String, layer: u32) -> Result<LayerProfile, ChunkError> {
+    fn layer(&self, name: String, layer: u32) -> Result<(LayerProfile, Spread), ChunkError> {
         let mut chunk = network_chunk(self.network, layer..layer + 1, 0);
         for _ in 0..N_WARM_UP {
             self.sample(&mut *chunk, layer)?;
@@ -123,7 +148,9 @@ impl Bench<'_> {
         let samples = (0..N_REPEATS)
             .map(|_| self.sample(&mut *chunk, layer))
             .collect::<Result<Vec<_>, _>>()?;
-        Ok(LayerProfile {
+        let whole = samples.iter().map(|sample| (sample.forward + sample.backward).as_secs_f64());
+        let spread = Spread::of(&whole.collect::<Vec<f64>>());
+        let profile = LayerProfile {
             name,
             forward: lower_quartile(samples.iter().map(|sample| sample.forward)),
             backward: lower_quartile(samples.iter().map(|sample| sample.backward)),
@@ -134,7 +161,8 @@ impl Bench<'_> {
             workspace: lower_quartile(samples.iter().map(|sample| sample.workspace)),
             split_workspace: lower_quartile(samples.iter().map(|sample| sample.split_workspace)),
             output: lower_quartile(samples.iter().map(|sample| sample.output)),
-        })
+        };
+        Ok((profile, spread))
     }
 
     fn sample(&self, chunk: &mut dyn Chunk, layer: u32) -> Result<Sample, ChunkError> {

@@ -30,8 +30,8 @@ pub enum PlanError {
     },
     /// Waves are of another schedule.
     #[error(
-        "waves are exchanged by the schedule `hetpipe:N`, not by `{schedule}`; change the schedule, \
-         or remove [waves]"
+        "waves are exchanged by the schedule `hetpipe:N`, not by `{schedule}`; change the \
+         schedule, or remove [waves]"
     )]
     NoWaves {
         /// The schedule.

@@ -51,6 +51,23 @@ mod tests {
     use cavalcade_units::Nanos;
     use proptest::prelude::*;
 
+    /// Whale (Jia et al., USENIX ATC 2022): of two devices one is `r` times as fast as the other.
+    /// Equal shares waste what it could do; shares by speed are `(1 + r) / 2` times as fast.
+    #[test]
+    fn shares_by_speed_are_faster_than_equal_ones_by_whales_law() {
+        for ratio in 1..=8u32 {
+            let slow = u64::from(ratio) * 100;
+            let both = pipelines(&[(100, 100), (slow, slow)]);
+            let total = 2 * (1 + ratio) * 3;
+            let by_speed = shares(&both, total);
+            let finish = |shares: &[u32]| {
+                both.iter().zip(shares).map(|(one, &n)| one.finish(n).0).max().expect("two")
+            };
+            let (equal, best) = (finish(&[total / 2; 2]), finish(&by_speed));
+            assert_eq!(2 * equal, best * u64::from(1 + ratio), "{ratio}: {by_speed:?}");
+        }
+    }
+
     fn pipelines(costs: &[(u64, u64)]) -> Vec<Shares> {
         let pipeline = |&(slowest, fill)| Shares { slowest: Nanos(slowest), fill: Nanos(fill) };
         costs.iter().map(pipeline).collect()

@@ -108,6 +108,8 @@ pub struct Profile {
     pub loopback: LinkProfile,
     /// Time that an op costs beside its arithmetic.
     pub op_overhead: Nanos,
+    /// How much the same pass varies: the standard deviation of its time over the mean.
+    pub jitter: f64,
 }
 
 impl Profile {
@@ -226,6 +228,7 @@ pub(crate) mod tests {
                 bandwidth: Bandwidth::from_bytes_per_second(1.5e9),
             },
             op_overhead: Nanos(3_000),
+            jitter: 0.0,
         }
     }
 

@@ -26,6 +26,9 @@ struct ProfileFile {
     loopback_latency_ns: u64,
     loopback_bytes_per_second: u64,
     op_overhead_ns: u64,
+    /// Absent from files written before it was measured.
+    #[serde(default)]
+    jitter: f64,
     layers: Vec<LayerEntry>,
 }
 
@@ -66,6 +69,13 @@ impl Profile {
         above_zero("microbatch_size", u64::from(file.microbatch_size))?;
         above_zero("sequence", u64::from(file.sequence))?;
         above_zero("loopback_bytes_per_second", file.loopback_bytes_per_second)?;
+        if !(file.jitter >= 0.0 && file.jitter.is_finite()) {
+            return Err(ProfileError::Value {
+                field: "jitter",
+                found: file.jitter.to_string(),
+                legal: "a number of at least 0",
+            });
+        }
         above_zero("the number of layers", file.layers.len() as u64)?;
         Ok(Self {
             model: file.model,
@@ -84,6 +94,7 @@ impl Profile {
                 bandwidth: Bandwidth::from_bytes_per_second(file.loopback_bytes_per_second as f64),
             },
             op_overhead: Nanos(file.op_overhead_ns),
+            jitter: file.jitter,
         })
     }
 
@@ -105,6 +116,7 @@ impl Profile {
             loopback_latency_ns: self.loopback.latency.0,
             loopback_bytes_per_second: bytes_per_second.max(1),
             op_overhead_ns: self.op_overhead.0,
+            jitter: self.jitter,
             layers: self.layers.iter().map(LayerEntry::from).collect(),
         };
         serde_json::to_string_pretty(&file).expect("a struct of plain fields is always JSON") + "\n"

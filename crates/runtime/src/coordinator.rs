@@ -374,9 +374,12 @@ impl<'a> Coordinator<'a> {
         let mut best: Option<(Blame, LaunchError)> = None;
         let mut next = Some(first);
         while let Some(event) = next {
-            if matches!(event, Event::Joined(..))
-                || matches!(&event, Event::Said(_, said) if !matches!(said, FromWorker::Failed { .. }))
-            {
+            let is_trouble = match &event {
+                Event::Joined(..) => false,
+                Event::Said(_, said) => matches!(said, FromWorker::Failed { .. }),
+                _ => true,
+            };
+            if !is_trouble {
                 self.backlog.push_back(event);
             } else if let Some(found) = self.blame(event, &mut has_told)
                 && best.as_ref().is_none_or(|(blame, _)| found.0 > *blame)

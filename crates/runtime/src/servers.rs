@@ -160,7 +160,7 @@ impl Servers {
             }
             let outcomes =
                 threads.into_iter().map(|thread| thread.join().unwrap_or(Err(RunError::LaneGone)));
-            outcomes.fold(Ok(()), |all, one| all.and(one))
+            outcomes.reduce(Result::and).unwrap_or(Ok(()))
         })
     }
 

@@ -1,5 +1,5 @@
-//! Replicas without a flush: the mathematics of waves against closed recurrences in one process, and
-//! every run against the replay of its log.
+//! Replicas without a flush: the mathematics of waves against closed recurrences in one process,
+//! and every run against the replay of its log.
 
 mod support;
 
@@ -46,13 +46,13 @@ impl OneProcess {
     }
 
     fn gradient(&mut self, weights: &[f32], first_sample: u64) -> (f64, Vec<f32>) {
-        self.chunk.set_weights(weights).unwrap();
+        self.chunk.set_weights(weights).expect("they are as many");
         let (samples, seed) = (&self.job.samples, self.job.settings.seed);
         let input = samples.data(seed, first_sample, 2);
         let targets = Some(samples.targets(seed, first_sample, 2));
-        let output = self.chunk.forward(MicrobatchId(0), input, targets, 1.0).unwrap();
+        let output = self.chunk.forward(MicrobatchId(0), input, targets, 1.0).expect("it fits");
         let ChunkOutput::Loss(loss) = output else { panic!("it ends in the loss") };
-        self.chunk.backward(MicrobatchId(0), None).unwrap();
+        self.chunk.backward(MicrobatchId(0), None).expect("it is in flight");
         let gradient = self.chunk.gradients().to_vec();
         self.chunk.zero_gradients();
         (loss, gradient)
@@ -148,8 +148,8 @@ fn equals_its_replay(case: &Case) -> Result<(), TestCaseError> {
     }
     let difference = close(&found.weights, &replayed.weights);
     prop_assert!(difference < 1e-5, "{case:?}: {difference:e}");
-    let length = u64::from(job.schedule.schedule().wave.unwrap());
-    let distance = u64::from(case.waves.unwrap().distance);
+    let length = u64::from(job.schedule.schedule().wave.expect("there are waves"));
+    let distance = u64::from(case.waves.expect("there are waves").distance);
     let staleness = replayed.staleness;
     prop_assert!(staleness.local < length, "{staleness:?}");
     prop_assert!(staleness.global <= (distance + 1) * length + length - 2, "{staleness:?}");
@@ -207,4 +207,25 @@ fn a_log_that_cannot_be_is_refused() {
         }
     }
     assert!(message(&early).contains("allows 2 to 2"), "{}", message(&early));
+}
+
+/// A run in which every pull got the oldest weights that it may: both bounds are reached, and the
+/// replay of it is one.
+#[test]
+fn the_oldest_weights_that_are_allowed_reach_the_bounds() {
+    for (length, distance) in [(1, 0), (3, 0), (2, 1), (3, 2)] {
+        let job = case(&[&[2], &[]], length, 8, distance, 8).job();
+        let oldest = |exchange: &cavalcade_schedule::Exchange| VersionEvent::Pulled {
+            chunk: exchange.chunk.0,
+            bucket: exchange.bucket.0,
+            wave: u64::from(exchange.wave),
+            version: u64::from(exchange.least()),
+        };
+        let log: Vec<_> = job.schedule.schedule().exchanges.iter().map(oldest).collect();
+        let staleness = replay(&job, &log).expect("a run may go so").staleness;
+        let (length, distance) = (u64::from(length), u64::from(distance));
+        assert_eq!(staleness.local, length - 1);
+        assert_eq!(staleness.global, (distance + 1) * length + length - 2);
+        assert_eq!(staleness.waves_ahead, distance + 1);
+    }
 }

@@ -2,10 +2,10 @@
 
 use cavalcade_engine::Trace;
 use cavalcade_schedule::{
-    CheckedSchedule, CollectiveKind, Exchange, Kind, Layout, MemoryModel, Op, Options, Pass,
-    Pipeline, Servers, Stage, Ticks, Value, Waves, build, check, generate,
+    ActionId, CheckedSchedule, CollectiveKind, Exchange, Kind, Layout, MemoryModel, Op, Options,
+    Pass, Pipeline, Servers, Stage, Ticks, Value, Waves, build, check, generate,
 };
-use cavalcade_sim::{Costs, LinkCost, predict};
+use cavalcade_sim::{Costs, Disturbance, Fault, LinkCost, predict};
 use cavalcade_units::{Bandwidth, Bytes, ChunkId, DeviceId, ExchangeId, Nanos};
 use proptest::prelude::*;
 
@@ -181,4 +181,33 @@ fn pushed_and_pulled_bytes_are_the_parameters_once_a_wave() {
     let sum: u64 = prediction.links.iter().map(|used| used.bytes.0).sum();
     // Two replicas away from the servers, two parts each, six waves, both directions.
     assert_eq!(sum, 2 * 2 * 6 * 2 * 1000);
+}
+
+/// A slow while of one replica: what it loses is lost once, and with a distance the others go on in
+/// the meantime; no pull gets older weights than it may.
+#[test]
+fn throughput_recovers_from_a_slow_while() {
+    let replicas = Replicas { k: 2, slowness: vec![1, 1], link: FREE };
+    let (lasts, at) = (Nanos(3000), Nanos(2000));
+    let stall = Fault::LinkStalls { from: DeviceId(2), to: DeviceId(3), at, lasts: Some(lasts) };
+    let trouble = Disturbance { faults: vec![stall], ..Disturbance::default() }.check(4).unwrap();
+    for distance in [0, 1, 4] {
+        let schedule = replicas.schedule(2, 20, distance);
+        let calm = replicas.first_step(&schedule);
+        let devices: Vec<_> = (0..4).map(DeviceId).collect();
+        let world = cavalcade_sim::VirtualWorld::new(&schedule, &replicas, vec![Nanos::ZERO; 4]);
+        let mut world = world.disturbed(&trouble, 0);
+        let trace = cavalcade_engine::interpret(&schedule, &devices, &mut world).unwrap();
+        assert!(trace.makespan() <= calm.makespan() + lasts, "distance {distance}");
+        for (pull, complete) in moments(&schedule, &trace) {
+            let wave = pull.unwrap_or_default();
+            assert!(complete.iter().all(|&n| n + distance >= wave));
+        }
+        // The other one ends in time if it may be far enough ahead.
+        let end = |trace: &Trace| {
+            let actions = schedule.actions_of(DeviceId(0)).map(ActionId);
+            actions.filter_map(|a| trace.get(a)).map(|record| record.end).max()
+        };
+        assert_eq!(end(&trace) == end(&calm), distance == 4, "distance {distance}");
+    }
 }

@@ -213,7 +213,7 @@ pub(super) enum RecomputeWord {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct SyncFile {
     pub(super) mode: SyncWord,
-    pub(super) distance: u32,
+    pub(super) distance: Distance,
     pub(super) in_flight: u32,
     pub(super) servers: String,
     pub(super) combine: CombineWord,
@@ -229,7 +229,7 @@ impl Default for SyncFile {
     fn default() -> Self {
         Self {
             mode: SyncWord::Flush,
-            distance: 0,
+            distance: Distance::Waves(0),
             in_flight: 0,
             servers: "local".to_owned(),
             combine: CombineWord::Sum,
@@ -241,6 +241,20 @@ impl Default for SyncFile {
             elastic: false,
         }
     }
+}
+
+/// A number of waves, or a word.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+#[serde(untagged, expecting = "sync.distance has to be a number of waves, or \"auto\"")]
+pub(super) enum Distance {
+    Waves(u32),
+    Word(DistanceWord),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum DistanceWord {
+    Auto,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]

@@ -1,7 +1,7 @@
 //! `[sync]`: how replicas stay together.
 
 use super::ConfigError;
-use super::file::{CombineWord, ConfigFile, ServerWord, SyncWord};
+use super::file::{CombineWord, ConfigFile, Distance, DistanceWord, ServerWord, SyncWord};
 use cavalcade_plan::Placement;
 use cavalcade_runtime::{Combine, ServerOptimizer, ServerSettings};
 use cavalcade_schedule::Kind;
@@ -18,8 +18,9 @@ pub struct SyncConfig {
 /// Replicas that exchange waves over parameter servers.
 #[derive(Clone, Debug)]
 pub struct WavesConfig {
-    /// By how many waves they may be apart.
-    pub distance: u32,
+    /// By how many waves they may be apart; none for the fewest that are about as fast as any while
+    /// compute times vary as they were measured to.
+    pub distance: Option<u32>,
     /// Micro-batches of a wave; none for as many as are fastest and have room.
     pub in_flight: Option<u32>,
     /// Where the servers are.
@@ -92,7 +93,11 @@ pub(super) fn sync(
     }
     let servers =
         sync.servers.parse::<Placement>().map_err(|e| fail("sync.servers", e.to_string()))?;
-    let waves = Some(WavesConfig { distance: sync.distance, in_flight, servers });
+    let distance = match sync.distance {
+        Distance::Waves(distance) => Some(distance),
+        Distance::Word(DistanceWord::Auto) => None,
+    };
+    let waves = Some(WavesConfig { distance, in_flight, servers });
     let kind = Kind::HetPipe { wave: in_flight };
     Ok((kind, SyncConfig { waves, elastic: sync.elastic }))
 }

@@ -159,7 +159,10 @@ impl Row {
                 "in_flight": outcome.in_flight,
                 "predicted": figures(outcome.expected),
                 "measured": outcome.measured.map(figures),
-                "bytes_between_nodes": { "values": outcome.bytes[0].0, "parameters": outcome.bytes[1].0 },
+                "bytes_between_nodes": {
+                    "values": outcome.bytes[0].0,
+                    "parameters": outcome.bytes[1].0,
+                },
             }),
         }
     }

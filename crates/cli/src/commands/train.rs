@@ -140,7 +140,8 @@ fn waves(prepared: &Prepared) -> String {
         return String::new();
     };
     format!(
-        "waves of {length} micro-batches a pipeline, pipelines at most {} waves apart, servers {}\n",
+        "waves of {length} micro-batches a pipeline, pipelines at most {} waves apart, servers \
+         {}\n",
         waves.distance + 1,
         waves.servers
     )

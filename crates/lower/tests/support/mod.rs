@@ -35,6 +35,7 @@ pub(crate) fn profile(model: &Model, sizes: &[Sizes]) -> Profile {
             bandwidth: Bandwidth::from_bytes_per_second(1e9),
         },
         op_overhead: Nanos(0),
+        jitter: 0.0,
     }
 }
 

@@ -180,6 +180,7 @@ fn profile(model: &Model) -> Profile {
             bandwidth: Bandwidth::from_bytes_per_second(1e9),
         },
         op_overhead: Nanos::ZERO,
+        jitter: 0.0,
     }
 }
 

@@ -2,9 +2,9 @@
 //!
 //! In this order: every id names something and every op is on its chunk's device (`shape`);
 //! every layer of every micro-batch once, every transfer with both ends, every gradient whole
-//! (`coverage`); no weights older than the schedule says (`staleness`, `waves`); every value made before it
-//! is used and used before it is lost (`hazards`); no cycle (`graph`); and, if sizes and capacities
-//! are given, memory bounded whatever the timing (`memory`).
+//! (`coverage`); no weights older than the schedule says (`staleness`, `waves`); every value made
+//! before it is used and used before it is lost (`hazards`); no cycle (`graph`); and, if sizes and
+//! capacities are given, memory bounded whatever the timing (`memory`).
 
 mod coverage;
 mod error;

@@ -28,10 +28,9 @@
 //!
 //! Ops: `2F0` forward, `2B0` backward (chunk before, micro-batch after), `2I0` and `2W0` the input
 //! and weight parts of a split backward, `2X0` recompute, `2J0` adjoint, `2K0` double backward,
-//! `2U0` the change that micro-batch 0 makes without a flush, `2A0` its addition, `2O0` offload, `2P0` prefetch; `S4` and
-//! `R4` the ends of transfer 4, `P5`, `Q5` and `M5` push, pull and merge of exchange 5, `C0` a
-//! collective, `2U` the optimizer's update of chunk 2. `#`
-//! begins a comment.
+//! `2U0` the change that micro-batch 0 makes without a flush, `2A0` its addition, `2O0` offload,
+//! `2P0` prefetch; `S4` and `R4` the ends of transfer 4, `P5`, `Q5` and `M5` push, pull and merge
+//! of exchange 5, `C0` a collective, `2U` the optimizer's update of chunk 2. `#` begins a comment.
 
 mod parse;
 mod print;
