@@ -1,6 +1,6 @@
 //! Other configurations made of one: what comparisons are between.
 
-use super::file::{ConfigFile, PipelineFile, SyncWord};
+use super::file::{CombineWord, ConfigFile, OptimizerWord, PipelineFile, SyncWord};
 use super::{Config, ConfigError, overrides};
 use cavalcade_units::DeviceId;
 use toml::Table;
@@ -50,7 +50,8 @@ impl Config {
     }
 
     /// The same with the whole model on each of these devices, which take one micro-batch a step
-    /// each and sum their gradients.
+    /// each and sum their gradients: under plain SGD a sample moves the weights as far as with
+    /// replicas that add up their changes.
     ///
     /// # Errors
     /// If that makes no sense.
@@ -67,6 +68,12 @@ impl Config {
         file.sync.mode = SyncWord::Flush;
         file.sync.elastic = false;
         file.train.global_batch = file.train.microbatch * devices.len() as u32;
+        if file.sync.combine == CombineWord::Sum && file.optimizer.kind == OptimizerWord::Sgd {
+            // Replicas that add up their changes move as far a sample as a mean of gradients does
+            // at a rate that many times as high (the linear scaling rule: Goyal et al. 2017).
+            file.optimizer.learning_rate *= devices.len() as f64;
+            file.optimizer.learning_rate_floor *= devices.len() as f64;
+        }
         Self::check(file, &self.path)
     }
 }

@@ -7,6 +7,7 @@
 
 mod bad_input;
 mod bad_plan;
+mod bench;
 mod by_hand;
 mod endings;
 mod generate;

@@ -40,6 +40,13 @@ impl Configuration {
         Self(table)
     }
 
+    /// These devices, in no pipeline.
+    pub(crate) fn without_pipelines(devices: &[&str]) -> Self {
+        let mut configuration = Self::new(&[devices]);
+        configuration.0.remove("pipeline");
+        configuration
+    }
+
     /// Puts `value` at `key`, such as `train.steps` or `device.1.memory`.
     pub(crate) fn set(mut self, key: &str, value: impl Into<Value>) -> Self {
         let (parents, last) = key.rsplit_once('.').unwrap_or(("", key));
