@@ -7,9 +7,11 @@
 //!
 //! A server takes no time of its own: it adds up what came while the devices compute.
 
+use crate::flows::Moved;
 use cavalcade_schedule::{BucketId, CheckedSchedule};
 use cavalcade_units::{ChunkId, DeviceId, ExchangeId, Nanos};
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
 
 /// All servers of one world.
 pub(crate) struct Servers {
@@ -19,6 +21,8 @@ pub(crate) struct Servers {
     waiting: Vec<(ExchangeId, Nanos)>,
     /// When each pair's own link is free again.
     free: HashMap<(DeviceId, DeviceId), Nanos>,
+    /// Messages that begin later: until then their links are others'.
+    later: BinaryHeap<Reverse<(Nanos, Moved)>>,
 }
 
 impl Servers {
@@ -29,6 +33,7 @@ impl Servers {
             arrived: HashMap::new(),
             waiting: Vec::new(),
             free: HashMap::new(),
+            later: BinaryHeap::new(),
         })
     }
 
@@ -44,6 +49,20 @@ impl Servers {
         let start = start.max(*free);
         *free = start + busy;
         start
+    }
+
+    /// Keeps a message until it begins.
+    pub(crate) fn put_off(&mut self, what: Moved, start: Nanos) {
+        self.later.push(Reverse((start, what)));
+    }
+
+    /// Takes the next message that begins at or before `next`, the time of the next event, if any.
+    pub(crate) fn begun_by(&mut self, next: Option<Nanos>) -> Option<(Nanos, Moved)> {
+        let &Reverse((at, _)) = self.later.peek()?;
+        if next.is_some_and(|next| next < at) {
+            return None;
+        }
+        self.later.pop().map(|Reverse(due)| due)
     }
 
     /// Notes a push; returns the pulls that can be answered now, and from when on.

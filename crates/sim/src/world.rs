@@ -204,6 +204,13 @@ impl<'a, C: Costs> VirtualWorld<'a, C> {
                 return;
             }
         }
+        if let Some(servers) = &mut self.servers
+            && self.sharing.is_none()
+            && start > self.now
+        {
+            servers.put_off(what, start);
+            return;
+        }
         let busy = link.busy(bytes);
         // Without servers, all that a pair's own link carries is on one lane.
         let start = match &mut self.servers {
@@ -379,6 +386,12 @@ impl<C: Costs> World for VirtualWorld<'_, C> {
     fn next(&mut self) -> Result<Finished, Stalled> {
         if self.sharing.is_some() {
             self.pass_flows();
+        }
+        while let Some(servers) = &mut self.servers {
+            let next = self.events.peek().map(|Reverse((at, _))| *at);
+            let Some((at, what)) = servers.begun_by(next) else { break };
+            self.now = self.now.max(at);
+            self.send(what, at);
         }
         let Some(Reverse((end, id))) = self.events.pop() else { return Err(self.stalled()) };
         self.now = end;

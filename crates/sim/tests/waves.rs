@@ -188,7 +188,7 @@ fn pushed_and_pulled_bytes_are_the_parameters_once_a_wave() {
 #[test]
 fn throughput_recovers_from_a_slow_while() {
     let replicas = Replicas { k: 2, slowness: vec![1, 1], link: FREE };
-    let (lasts, at) = (Nanos(3000), Nanos(2000));
+    let (lasts, at) = (Nanos(2000), Nanos(2000));
     let stall = Fault::LinkStalls { from: DeviceId(2), to: DeviceId(3), at, lasts: Some(lasts) };
     let trouble = Disturbance { faults: vec![stall], ..Disturbance::default() }.check(4).unwrap();
     for distance in [0, 1, 4] {
