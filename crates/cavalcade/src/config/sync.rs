@@ -6,6 +6,9 @@ use cavalcade_plan::Placement;
 use cavalcade_runtime::{Combine, ServerOptimizer, ServerSettings};
 use cavalcade_schedule::Kind;
 
+/// More micro-batches than any pipeline keeps in flight; a larger number is a slip of the pen.
+const IN_FLIGHT_MAX: u32 = 1024;
+
 /// What the file says about replicas.
 #[derive(Clone, Debug, Default)]
 pub struct SyncConfig {
@@ -77,6 +80,10 @@ pub(super) fn sync(
         }
         (_, named, asked) => named.or(asked),
     };
+    if let Some(found) = in_flight.filter(|&n| n > IN_FLIGHT_MAX) {
+        let problem = format!("{found} micro-batches at once; at most {IN_FLIGHT_MAX} can be");
+        return Err(fail("sync.in_flight", problem));
+    }
     if file.train.clip_norm.is_some_and(|norm| norm != 0.0) {
         let problem = "the norm of a whole gradient is known only at a flush, and sync.mode \
                        exchanges waves without one; set train.clip_norm to 0";
