@@ -1,13 +1,17 @@
 //! `[sync]`: how replicas stay together.
 
 use super::ConfigError;
-use super::file::{CombineWord, ConfigFile, Distance, DistanceWord, ServerWord, SyncWord};
+use super::file::{
+    CombineWord, ConfigFile, Distance, DistanceWord, RecomputeWord, ServerWord, SyncWord,
+};
 use cavalcade_plan::Placement;
 use cavalcade_runtime::{Combine, ServerOptimizer, ServerSettings};
 use cavalcade_schedule::Kind;
 
 /// More micro-batches than any pipeline keeps in flight; a larger number is a slip of the pen.
 const IN_FLIGHT_MAX: u32 = 1024;
+/// The same of waves between replicas.
+const DISTANCE_MAX: u32 = 1024;
 
 /// What the file says about replicas.
 #[derive(Clone, Debug, Default)]
@@ -80,6 +84,17 @@ pub(super) fn sync(
         }
         (_, named, asked) => named.or(asked),
     };
+    if file.plan.recompute == RecomputeWord::All {
+        let problem = "\"all\", but without a flush a forward that runs again would meet newer \
+                       weights than the first time; set it to \"none\"";
+        return Err(fail("plan.recompute", problem.to_owned()));
+    }
+    if let Distance::Waves(found) = sync.distance
+        && found > DISTANCE_MAX
+    {
+        let problem = format!("{found} waves; at most {DISTANCE_MAX} can be");
+        return Err(fail("sync.distance", problem));
+    }
     if let Some(found) = in_flight.filter(|&n| n > IN_FLIGHT_MAX) {
         let problem = format!("{found} micro-batches at once; at most {IN_FLIGHT_MAX} can be");
         return Err(fail("sync.in_flight", problem));

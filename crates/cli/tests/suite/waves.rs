@@ -132,6 +132,16 @@ fn settings_that_make_no_sense_without_a_flush() {
             2: error: c.toml: sync.elastic: true, but without waves every replica is needed
             in every step; set sync.mode to "wsp", or this to false"#]],
         ),
+        (
+            waves().set("plan.recompute", "all"),
+            expect![[r#"
+            2: error: c.toml: plan.recompute: "all", but without a flush a forward that runs
+            again would meet newer weights than the first time; set it to "none""#]],
+        ),
+        (
+            waves().set("sync.distance", 4_294_967_295_i64),
+            expect!["2: error: c.toml: sync.distance: 4294967295 waves; at most 1024 can be"],
+        ),
     ];
     for (configuration, expected) in refusals {
         check(configuration, expected);
