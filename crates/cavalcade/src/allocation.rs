@@ -168,16 +168,9 @@ impl<'a> Allocating<'a> {
 
     /// Devices by node, nodes in the order of their first devices.
     fn nodes(&self) -> Vec<Vec<DeviceId>> {
-        let mut nodes: Vec<(&str, Vec<DeviceId>)> = Vec::new();
-        for idx in 0..self.config.cluster.devices().len() {
-            let device = DeviceId::from_idx(idx);
-            let name = self.device(device).node();
-            match nodes.iter_mut().find(|(other, _)| *other == name) {
-                Some((_, devices)) => devices.push(device),
-                None => nodes.push((name, vec![device])),
-            }
-        }
-        nodes.into_iter().map(|(_, devices)| devices).collect()
+        let devices = || (0..self.config.cluster.devices().len()).map(DeviceId::from_idx);
+        let of = |node: String| devices().filter(|&d| self.device(d).node() == node).collect();
+        self.config.nodes().into_iter().map(of).collect()
     }
 
     /// The first device that is as fast and as large, and on the same node.

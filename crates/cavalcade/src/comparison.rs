@@ -6,11 +6,12 @@ use crate::config::Config;
 use crate::dataset::Dataset;
 use crate::error::Error;
 use crate::prepare::{self, Prepared};
+use crate::waves::jittered;
 use cavalcade_engine::Trace;
 use cavalcade_model::Network;
 use cavalcade_profile::Profile;
 use cavalcade_schedule::{ActionId, CheckedSchedule, Lane, MemoryModel, Op};
-use cavalcade_sim::{Disturbance, ProfiledCosts, predict_disturbed};
+use cavalcade_sim::ProfiledCosts;
 use cavalcade_units::{Bytes, DeviceId, Nanos};
 
 /// One row of a comparison.
@@ -135,12 +136,8 @@ impl Case {
         if self.jitter == 0.0 {
             return Ok(throughput(prepared, &prepared.prediction.trace));
         }
-        let n_devices = prepared.job.schedule.n_devices();
-        let disturbance = Disturbance { seed: 1, jitter: self.jitter, ..Disturbance::default() };
-        let trouble = disturbance.check(n_devices).map_err(|e| Error::Argument(e.to_string()))?;
         let costs = ProfiledCosts::new((*prepared.job.costs).clone());
-        let prediction = predict_disturbed(&prepared.job.schedule, &costs, &trouble)
-            .map_err(|e| Error::Stopped(e.to_string()))?;
+        let prediction = jittered(&prepared.job.schedule, &costs, self.jitter)?;
         Ok(throughput(prepared, &prediction.trace))
     }
 }

@@ -13,7 +13,7 @@ use cavalcade_plan::{Pipeline, Plan, Stage};
 use cavalcade_planner::{PartitionError, Shares, partition, shares};
 use cavalcade_profile::{Pass, Profile};
 use cavalcade_runtime::{Hello, Job, WavesOfRun};
-use cavalcade_schedule::{CheckError, Kind, Options, Shape, check};
+use cavalcade_schedule::{CheckError, CheckedSchedule, Kind, Options, Shape, check};
 use cavalcade_sim::{Prediction, ProfiledCosts, predict};
 use cavalcade_units::{Bytes, ChunkId, DeviceId, Nanos};
 use std::collections::BTreeSet;
@@ -136,10 +136,7 @@ pub(crate) fn job(
 ) -> Result<Job, CheckError> {
     let settings = config.settings.clone();
     let network = model.model();
-    let options = options(config, plan);
-    let schedule = lower(plan, &network, profile, &config.cluster, &options);
-    let costs = OpCosts::new(&schedule, &network, profile, &config.cluster);
-    let schedule = check(schedule, Some(&costs))?;
+    let (schedule, costs) = lowered(config, plan, &network, profile)?;
     Ok(Job {
         network: model.clone(),
         model: Arc::new(network),
@@ -154,8 +151,20 @@ pub(crate) fn job(
     })
 }
 
+/// The schedule of `plan`, checked, and what its ops cost.
+pub(crate) fn lowered(
+    config: &Config,
+    plan: &Plan,
+    network: &Model,
+    profile: &Profile,
+) -> Result<(CheckedSchedule, OpCosts), CheckError> {
+    let schedule = lower(plan, network, profile, &config.cluster, &options(config, plan));
+    let costs = OpCosts::new(&schedule, network, profile, &config.cluster);
+    Ok((check(schedule, Some(&costs))?, costs))
+}
+
 /// What the passes over the schedule of `plan` are to add.
-pub(crate) fn options(config: &Config, plan: &Plan) -> Options {
+fn options(config: &Config, plan: &Plan) -> Options {
     let n_chunks: usize = plan.pipelines().iter().map(|pipeline| pipeline.stages().len()).sum();
     let recompute = (0..n_chunks).map(ChunkId::from_idx).filter(|_| config.plan.recompute);
     Options {

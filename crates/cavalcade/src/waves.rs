@@ -3,12 +3,12 @@
 
 use crate::config::{Config, WavesConfig};
 use crate::error::Error;
-use crate::prepare::{options, plan_of, refused, stages};
-use cavalcade_lower::{OpCosts, StagePasses, copies_of_waves, lower};
+use crate::prepare::{self, plan_of, refused, stages};
+use cavalcade_lower::{StagePasses, copies_of_waves};
 use cavalcade_model::Model;
 use cavalcade_plan::{Placement, Plan, Waves};
 use cavalcade_profile::Profile;
-use cavalcade_schedule::{CheckedSchedule, Kind, check};
+use cavalcade_schedule::{CheckedSchedule, Kind};
 use cavalcade_sim::{Disturbance, Prediction, ProfiledCosts, predict, predict_disturbed};
 
 /// Most waves between two drains of the pipelines, after which a report with times is made.
@@ -142,11 +142,7 @@ impl Making<'_> {
                 Err(error) => return Err(error),
             };
             let Ok((schedule, costs)) = lowered(config, &plan, network, profile) else { break };
-            let jitter = Disturbance { seed: 1, jitter: profile.jitter, ..Disturbance::default() };
-            let trouble = jitter.check(schedule.n_devices());
-            let trouble = trouble.map_err(|e| Error::Argument(format!("the profile: {e}")))?;
-            let prediction = predict_disturbed(&schedule, &costs, &trouble);
-            let prediction = prediction.map_err(|e| Error::NoPlan(e.to_string()))?;
+            let prediction = jittered(&schedule, &costs, profile.jitter)?;
             times.push((distance, prediction.step_time.as_secs_f64()));
         }
         let best = times.iter().map(|&(_, time)| time).min_by(f64::total_cmp).unwrap_or_default();
@@ -179,8 +175,19 @@ fn lowered(
     network: &Model,
     profile: &Profile,
 ) -> Result<(CheckedSchedule, ProfiledCosts), Error> {
-    let schedule = lower(plan, network, profile, &config.cluster, &options(config, plan));
-    let costs = OpCosts::new(&schedule, network, profile, &config.cluster);
-    let schedule = check(schedule, Some(&costs)).map_err(|e| refused(e, &config.cluster))?;
+    let (schedule, costs) = prepare::lowered(config, plan, network, profile)
+        .map_err(|e| refused(e, &config.cluster))?;
     Ok((schedule, ProfiledCosts::new(costs)))
+}
+
+/// What a step will be like while compute times vary by `jitter`, always the same way.
+pub(crate) fn jittered(
+    schedule: &CheckedSchedule,
+    costs: &ProfiledCosts,
+    jitter: f64,
+) -> Result<Prediction, Error> {
+    let disturbance = Disturbance { seed: 1, jitter, ..Disturbance::default() };
+    let trouble = disturbance.check(schedule.n_devices());
+    let trouble = trouble.map_err(|e| Error::Argument(e.to_string()))?;
+    predict_disturbed(schedule, costs, &trouble).map_err(|e| Error::Stopped(e.to_string()))
 }

@@ -463,6 +463,17 @@ pub(crate) fn span(chunk: &dyn Chunk, unit: &ParamUnit) -> Range<usize> {
     ranges.reduce(|whole, next| whole.start..next.end).unwrap_or(0..0)
 }
 
+/// The parameters that lie within `span` of the chunk's flat buffers.
+pub(crate) fn params_within<'a>(
+    chunk: &'a dyn Chunk,
+    span: &'a Range<usize>,
+) -> impl Iterator<Item = &'a ChunkParam> {
+    chunk.params().iter().filter(|param| {
+        let range = param.range();
+        span.start <= range.start && range.end <= span.end
+    })
+}
+
 /// Copies the values of each parameter of `unit` out of the flat buffer `flat`.
 fn collect(
     chunk: &dyn Chunk,
@@ -471,10 +482,7 @@ fn collect(
     into: &mut BTreeMap<String, Vec<f32>>,
 ) {
     let span = span(chunk, unit);
-    for param in chunk.params().iter().filter(|param| {
-        let range = param.range();
-        span.start <= range.start && range.end <= span.end
-    }) {
+    for param in params_within(chunk, &span) {
         into.insert(param.name.clone(), flat[param.range()].to_vec());
     }
 }

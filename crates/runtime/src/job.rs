@@ -1,6 +1,6 @@
 //! Everything a rank needs to know, the same on all of them.
 
-use crate::device::span;
+use crate::device::{params_within, span};
 use crate::fingerprint::fingerprint;
 use crate::protocol::Values;
 use crate::samples::Samples;
@@ -117,13 +117,10 @@ impl Job {
     /// The wave of a micro-batch over the run (its step, without waves), and how many micro-batches
     /// of its pipeline come before it.
     pub(crate) fn place_of(&self, microbatch: MicrobatchId, step: u64) -> (u64, u64) {
-        let schedule = self.schedule.schedule();
-        let path = schedule.microbatches[microbatch.idx()];
-        let on_path = |all: &[u32]| all.iter().filter(|&&other| other == path).count() as u64;
-        let of_path = on_path(&schedule.microbatches);
-        let place = on_path(&schedule.microbatches[..microbatch.idx()]);
-        let wave = schedule.wave.map_or(step, |length| self.wave(step, place as u32 / length));
-        (wave, step * of_path + place)
+        let (place, of_path) = self.schedule.place_on_path(microbatch);
+        let length = self.schedule.schedule().wave;
+        let wave = length.map_or(step, |length| self.wave(step, place / length));
+        (wave, step * u64::from(of_path) + u64::from(place))
     }
 
     /// The first sample of a micro-batch. Waves follow each other in the order of samples, and
@@ -149,15 +146,11 @@ impl Job {
     /// Values of a bucket's parameters by logical name.
     pub(crate) fn named(&self, bucket: BucketId, values: &[f32]) -> Values {
         let (chunk, span) = self.holder_of(bucket);
-        let inside = chunk.params().iter().filter(|param| {
-            let range = param.range();
-            span.start <= range.start && range.end <= span.end
-        });
         let of = |param: &ChunkParam| {
             let range = param.range();
             values[range.start - span.start..range.end - span.start].to_vec()
         };
-        inside.map(|param| (param.name.clone(), of(param))).collect()
+        params_within(&*chunk, &span).map(|param| (param.name.clone(), of(param))).collect()
     }
 
     /// A chunk as the first holder of a bucket has it in the beginning, and where the bucket lies.

@@ -8,10 +8,10 @@ use crate::servers::Servers;
 use crate::world::RealWorld;
 use cavalcade_engine::{Action, Finished, Trace, World, interpret};
 use cavalcade_profile::Meter;
-use cavalcade_schedule::{Op, Pass};
+use cavalcade_schedule::{ActionId, Op, Pass};
 use cavalcade_transport::Transport;
 use cavalcade_units::{DeviceId, Nanos};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What is over on this rank.
@@ -51,14 +51,13 @@ pub(crate) fn run_steps(
             world.begin_step(step);
             let began = meter.now();
             let last = ((step + 1) * per_step).min(n_reports) - 1;
-            let mut each = |op: Op| match ends.get(&op) {
+            let mut each = |action: ActionId| match ends.get(&action) {
                 Some(&wave) if job.wave(step, wave) < last => {
                     report(Over { report: job.wave(step, wave), began, trace: None })
                 }
                 _ => Ok(()),
             };
-            let mut followed =
-                Followed { world: &mut world, under_way: BTreeMap::new(), each: &mut each };
+            let mut followed = Followed { world: &mut world, each: &mut each };
             let trace = Some(interpret(&job.schedule, &[id], &mut followed)?);
             report(Over { report: last, began, trace })
         });
@@ -71,40 +70,36 @@ pub(crate) fn run_steps(
 }
 
 /// The last update of each wave on this device.
-fn wave_ends(job: &Job, id: DeviceId) -> HashMap<Op, u32> {
+fn wave_ends(job: &Job, id: DeviceId) -> BTreeMap<ActionId, u32> {
     let schedule = job.schedule.schedule();
     let waves = schedule.wave_of_microbatches();
-    let mut last: BTreeMap<u32, Op> = BTreeMap::new();
-    for &op in &schedule.programs[id.idx()] {
-        if let Op::Compute { pass: Pass::Update, microbatch, .. } = op
+    let mut last: BTreeMap<u32, ActionId> = BTreeMap::new();
+    for action in job.schedule.actions_of(id).map(ActionId) {
+        if let Op::Compute { pass: Pass::Update, microbatch, .. } = job.schedule.op_on(id, action)
             && let Some(&wave) = waves.get(microbatch.idx())
         {
-            last.insert(wave, op);
+            last.insert(wave, action);
         }
     }
-    last.into_iter().map(|(wave, op)| (op, wave)).collect()
+    last.into_iter().map(|(wave, action)| (action, wave)).collect()
 }
 
 /// A world that says what has finished.
 struct Followed<'a> {
     world: &'a mut RealWorld,
-    under_way: BTreeMap<u32, Op>,
-    each: &'a mut dyn FnMut(Op) -> Result<(), RunError>,
+    each: &'a mut dyn FnMut(ActionId) -> Result<(), RunError>,
 }
 
 impl World for Followed<'_> {
     type Error = RunError;
 
     fn start(&mut self, action: Action) -> Result<(), RunError> {
-        self.under_way.insert(action.id.0, action.op);
         self.world.start(action)
     }
 
     fn next(&mut self) -> Result<Finished, RunError> {
         let finished = self.world.next()?;
-        if let Some(op) = self.under_way.remove(&finished.id.0) {
-            (self.each)(op)?;
-        }
+        (self.each)(finished.id)?;
         Ok(finished)
     }
 }

@@ -212,13 +212,25 @@ impl Schedule {
     /// By micro-batch, the wave that it belongs to on its path; empty if there are no waves.
     pub fn wave_of_microbatches(&self) -> Vec<u32> {
         let Some(length) = self.wave else { return Vec::new() };
-        let mut seen = vec![0_u32; self.paths.len()];
-        let wave_of = |&path: &u32| {
-            let before = seen.get_mut(path as usize)?;
+        self.places_on_paths().into_iter().map(|place| place / length.max(1)).collect()
+    }
+
+    /// By micro-batch, how many come before it on its path.
+    pub fn places_on_paths(&self) -> Vec<u32> {
+        let mut seen = vec![0; self.paths.len()];
+        let place = |&path: &u32| {
+            let before: &mut u32 = seen.get_mut(path as usize)?;
             *before += 1;
-            Some((*before - 1) / length.max(1))
+            Some(*before - 1)
         };
-        self.microbatches.iter().map_while(wave_of).collect()
+        self.microbatches.iter().map_while(place).collect()
+    }
+
+    /// By path, how many micro-batches take it.
+    pub fn microbatches_of_paths(&self) -> Vec<u32> {
+        let mut counts = vec![0; self.paths.len()];
+        self.microbatches.iter().for_each(|&path| counts[path as usize] += 1);
+        counts
     }
 
     /// Whether the gradients of a bucket are summed over several holders before the optimizer step,

@@ -21,7 +21,7 @@ pub use memory::MemoryModel;
 use crate::op::{Lane, Op};
 use crate::tables::Schedule;
 use crate::value::Value;
-use cavalcade_units::{Bytes, CollectiveId, DeviceId, ExchangeId, TransferId};
+use cavalcade_units::{Bytes, CollectiveId, DeviceId, ExchangeId, MicrobatchId, TransferId};
 use graph::Graph;
 use hazards::{DeviceHazards, Instance};
 use std::ops::Range;
@@ -52,6 +52,8 @@ pub struct CheckedSchedule {
     graph: Graph,
     instances: Vec<Instance>,
     touched: Vec<Vec<u32>>,
+    places: Vec<u32>,
+    counts: Vec<u32>,
 }
 
 /// Checks `schedule`; see the module for what that covers.
@@ -89,8 +91,18 @@ pub fn check(
             touched[action.idx()].push(instance_idx as u32);
         }
     }
-    let checked =
-        CheckedSchedule { schedule, first_action, lane_of, lanes, graph, instances, touched };
+    let (places, counts) = (schedule.places_on_paths(), schedule.microbatches_of_paths());
+    let checked = CheckedSchedule {
+        schedule,
+        first_action,
+        lane_of,
+        lanes,
+        graph,
+        instances,
+        touched,
+        places,
+        counts,
+    };
     let order = checked.graph.finishing_order(&checked)?;
     if let Some(model) = memory {
         memory::check(&checked, &order, model)?;
@@ -102,6 +114,12 @@ impl CheckedSchedule {
     /// The tables and programs.
     pub fn schedule(&self) -> &Schedule {
         &self.schedule
+    }
+
+    /// How many micro-batches come before this one on its path, and how many take that path.
+    pub fn place_on_path(&self, microbatch: MicrobatchId) -> (u32, u32) {
+        let path = self.schedule.microbatches[microbatch.idx()];
+        (self.places[microbatch.idx()], self.counts[path as usize])
     }
 
     /// Number of devices.

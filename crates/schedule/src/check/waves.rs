@@ -6,9 +6,8 @@
 
 use super::error::{CheckError, place};
 use crate::op::{Op, Pass};
-use crate::passes::exchange::microbatches_of;
 use crate::tables::{BucketId, Exchange, Schedule};
-use cavalcade_units::{ChunkId, DeviceId, MicrobatchId};
+use cavalcade_units::{ChunkId, DeviceId};
 use std::collections::BTreeMap;
 
 pub(super) fn check(schedule: &Schedule) -> Result<(), CheckError> {
@@ -19,7 +18,8 @@ pub(super) fn check(schedule: &Schedule) -> Result<(), CheckError> {
         };
     };
     table(schedule, length).map_err(fault)?;
-    (0..schedule.programs.len()).try_for_each(|device| program(schedule, device, length))
+    let places = schedule.places_on_paths();
+    (0..schedule.programs.len()).try_for_each(|device| program(schedule, device, length, &places))
 }
 
 fn fault(problem: String) -> CheckError {
@@ -36,8 +36,8 @@ fn table(schedule: &Schedule, length: u32) -> Result<(), String> {
         return Err("a wave has at least one micro-batch".to_owned());
     }
     let mut n_waves = BTreeMap::new();
-    for (path_idx, path) in schedule.paths.iter().enumerate() {
-        let n = microbatches_of(schedule, path_idx as u32).len() as u32;
+    let counts = schedule.microbatches_of_paths();
+    for (path_idx, (path, n)) in schedule.paths.iter().zip(counts).enumerate() {
         if !n.is_multiple_of(length) || n == 0 {
             return Err(format!(
                 "path {path_idx} has {n} micro-batches, no whole waves of {length}"
@@ -102,12 +102,12 @@ struct Progress {
     begun: u32,
 }
 
-fn program(schedule: &Schedule, device_idx: usize, length: u32) -> Result<(), CheckError> {
-    let mut place_on_path: BTreeMap<MicrobatchId, u32> = BTreeMap::new();
-    for path in 0..schedule.paths.len() as u32 {
-        let of_path = microbatches_of(schedule, path);
-        place_on_path.extend(of_path.into_iter().zip(0..));
-    }
+fn program(
+    schedule: &Schedule,
+    device_idx: usize,
+    length: u32,
+    places: &[u32],
+) -> Result<(), CheckError> {
     let mut progress: BTreeMap<ChunkId, Progress> = BTreeMap::new();
     for (op_idx, &op) in schedule.programs[device_idx].iter().enumerate() {
         let misplaced = |problem: String| {
@@ -123,7 +123,7 @@ fn program(schedule: &Schedule, device_idx: usize, length: u32) -> Result<(), Ch
                     Pass::Apply => &mut at.applied,
                     _ => continue,
                 };
-                if place_on_path[&microbatch] != *counter {
+                if places[microbatch.idx()] != *counter {
                     return misplaced(format!(
                         "with servers, micro-batches follow each other in order, and number \
                          {counter} of its path is next"

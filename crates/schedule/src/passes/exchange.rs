@@ -16,7 +16,7 @@
 
 use crate::op::{Op, Pass};
 use crate::tables::{BucketId, Exchange, Schedule};
-use cavalcade_units::{ChunkId, DeviceId, ExchangeId, MicrobatchId};
+use cavalcade_units::{ChunkId, DeviceId, ExchangeId};
 use std::collections::HashMap;
 
 /// A way to keep replicas together: when they exchange what, and how far apart they may be.
@@ -75,7 +75,7 @@ pub(super) fn place(schedule: &mut Schedule, servers: &Servers) {
 pub(super) fn insert(schedule: &mut Schedule, sync: &dyn Synchronize) {
     let length = sync.wave().max(1);
     schedule.wave = Some(length);
-    let of_wave = Wave::all(schedule, length);
+    let places = schedule.places_on_paths();
     let ids = enter(schedule, sync);
     let exchanges = std::mem::take(&mut schedule.exchanges);
     for (device_idx, program) in schedule.programs.iter_mut().enumerate() {
@@ -94,7 +94,8 @@ pub(super) fn insert(schedule: &mut Schedule, sync: &dyn Synchronize) {
                     continue;
                 }
             };
-            let last_of = of_wave[microbatch.idx()].is_last.then(|| of_wave[microbatch.idx()].wave);
+            let place = places[microbatch.idx()];
+            let last_of = (place % length == length - 1).then_some(place / length);
             if let (Pass::Forward, Some(wave)) = (pass, last_of) {
                 whole.extend(of(chunk, wave).map(Op::Merge));
             }
@@ -110,40 +111,17 @@ pub(super) fn insert(schedule: &mut Schedule, sync: &dyn Synchronize) {
     schedule.exchanges = exchanges;
 }
 
-/// Where a micro-batch stands in its wave.
-struct Wave {
-    wave: u32,
-    is_last: bool,
-}
-
-impl Wave {
-    fn all(schedule: &Schedule, length: u32) -> Vec<Self> {
-        let waves = schedule.wave_of_microbatches();
-        let mut seen: HashMap<(u32, u32), u32> = HashMap::new();
-        let paths = schedule.microbatches.iter().zip(&waves);
-        let place = paths.map(|(&path, &wave)| {
-            let n = seen.entry((path, wave)).or_default();
-            *n += 1;
-            Self { wave, is_last: *n == length }
-        });
-        place.collect()
-    }
-}
-
 /// Fills the table of exchanges; returns them by chunk and wave.
 fn enter(
     schedule: &mut Schedule,
     sync: &dyn Synchronize,
 ) -> HashMap<(ChunkId, u32), Vec<ExchangeId>> {
-    let length = sync.wave().max(1) as usize;
-    let n_waves = |path: u32| {
-        let n = schedule.microbatches.iter().filter(|&&other| other == path).count();
-        (n / length) as u32
-    };
+    let length = sync.wave().max(1);
+    let counts = schedule.microbatches_of_paths();
     let mut ids: HashMap<(ChunkId, u32), Vec<ExchangeId>> = HashMap::new();
     let mut table = Vec::new();
-    for (path_idx, path) in schedule.paths.iter().enumerate() {
-        let n_waves = n_waves(path_idx as u32);
+    for (path, count) in schedule.paths.iter().zip(counts) {
+        let n_waves = count / length;
         for &chunk in path {
             for bucket in schedule.buckets_of(chunk) {
                 let mut since = 0;
@@ -160,10 +138,4 @@ fn enter(
     }
     schedule.exchanges = table;
     ids
-}
-
-/// By micro-batch of one path, in order: what the rest of the crate checks waves by.
-pub(crate) fn microbatches_of(schedule: &Schedule, path: u32) -> Vec<MicrobatchId> {
-    let all = schedule.microbatches.iter().enumerate();
-    all.filter(|(_, other)| **other == path).map(|(idx, _)| MicrobatchId::from_idx(idx)).collect()
 }

@@ -16,7 +16,7 @@
 //! and `optimizer` leave it as it is, and `exchange` leaves all others.
 
 mod buckets;
-pub(crate) mod exchange;
+mod exchange;
 mod offload;
 mod optimizer;
 mod recompute;
